@@ -1,0 +1,113 @@
+# Short targets; .ci/run calls the same ones. Everything is set up inside this folder (.venv, node_modules) and in the
+# user's cache (the engine's model, 98 MB). Stamp files make a second run start at once.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+NODE := tests/e2e/node
+CODE := src tests $(wildcard benchmarks)
+
+# One line per step, so that nobody looks at a silent terminal. pip and npm draw their own bars on a terminal, and print
+# only errors in a pipe.
+say = @printf '%s\n' '── $(1)'
+quiet := $(shell [ -t 1 ] || echo --quiet --progress-bar off)
+pip = $(PY) -m pip --disable-pip-version-check install --no-deps $(quiet)
+
+# ---- for everyone ----------------------------------------------------------------------------------------------------
+
+.PHONY: help
+help:  ## these lines
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: run
+run: $(VENV)/run.stamp  ## set up everything and start the gateway with the embedded engine; ARGS="--port 9000"
+	$(call say,the engine's model)
+	@$(VENV)/bin/slotline engine fetch
+	$(call say,slotline serve $(ARGS))
+	@exec $(VENV)/bin/slotline serve $(ARGS)
+
+.PHONY: test
+test: setup lint  ## set up everything that the tests need, check the code, run all tests; ARGS="-k line"
+	$(call say,tests)
+	@$(VENV)/bin/coverage erase
+	@status=0; $(VENV)/bin/coverage run -m pytest $(ARGS) || status=$$?; \
+	$(VENV)/bin/coverage combine --quiet && $(VENV)/bin/coverage report; \
+	exit $$status
+
+.PHONY: lint
+lint: $(VENV)/dev.stamp  ## ruff, mypy, and who may import whom
+	$(call say,ruff)
+	@$(VENV)/bin/ruff check --quiet $(CODE)
+	@$(VENV)/bin/ruff format --check --quiet --diff $(CODE)
+	$(call say,mypy)
+	@$(VENV)/bin/mypy
+	$(call say,import-linter)
+	@$(VENV)/bin/lint-imports --no-logo
+
+.PHONY: fmt
+fmt: $(VENV)/dev.stamp  ## format the code, and mend what ruff can mend
+	@$(VENV)/bin/ruff check --fix $(CODE)
+	@$(VENV)/bin/ruff format $(CODE)
+
+.PHONY: bench
+bench: $(VENV)/dev.stamp  ## the benchmarks; ARGS="…" goes to benchmarks/run.py
+	@if [ -f benchmarks/run.py ]; then exec $(PY) benchmarks/run.py $(ARGS); \
+	else echo 'There is no benchmarks/run.py in this tree.'; fi
+
+.PHONY: setup
+setup: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp  ## what `make test` sets up, without the tests
+	$(call say,the engine's model)
+	@$(VENV)/bin/slotline engine fetch
+
+.PHONY: requirements
+requirements:  ## compile requirements/*.txt anew: newest versions, with hashes, without any index's address
+	$(call say,compiling requirements (UPGRADE= keeps the versions that still fit))
+	@mkdir -p .run && $(PYTHON) -m venv .run/uv && .run/uv/bin/python -m pip install --quiet uv
+	@$(COMPILE) -o requirements/run.txt pyproject.toml requirements/run.in
+	@$(COMPILE) -o requirements/dev.txt -c requirements/run.txt pyproject.toml requirements/run.in requirements/dev.in
+	@cd $(NODE) && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
+
+UPGRADE := --upgrade
+COMPILE = .run/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --custom-compile-command 'make requirements' \
+	--extra local
+
+.PHONY: clean
+clean:  ## remove what was set up and built here (not the model in the user's cache)
+	rm -rf $(VENV) $(NODE)/node_modules .run dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache .coverage .coverage.* htmlcov
+	find src tests $(wildcard benchmarks) -name __pycache__ -prune -exec rm -rf {} +
+
+# ---- the pieces ------------------------------------------------------------------------------------------------------
+
+# Slotline itself is installed in place: changed code needs no new set-up, only changed metadata does.
+$(VENV)/run.stamp: requirements/run.txt pyproject.toml | $(PY)
+	$(call say,installing the gateway and the engine into $(VENV))
+	@$(pip) --require-hashes -r requirements/run.txt
+	@$(pip) --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt pyproject.toml | $(PY)
+	$(call say,installing the gateway, the engine and the tools for tests into $(VENV))
+	@$(pip) --require-hashes -r requirements/dev.txt
+	@$(pip) --no-build-isolation --editable .
+	@touch $@
+
+$(PY):
+	$(call say,making $(VENV) with $(PYTHON))
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Slotline needs Python 3.11 or newer. Name one: make run PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+		{ echo "$(PYTHON) cannot make virtual environments. On Debian: sudo apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(NODE)/node_modules/.stamp: $(NODE)/package.json $(NODE)/package-lock.json
+	$(call say,installing the vendor's TypeScript client)
+	@command -v npm >/dev/null || \
+		{ echo "The tests need node and npm. On Debian: sudo apt-get install nodejs npm" >&2; exit 1; }
+	@cd $(NODE) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@

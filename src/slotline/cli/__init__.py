@@ -1,0 +1,21 @@
+"""The command line: one file per command."""
+
+from __future__ import annotations
+
+import click
+
+from slotline import __version__
+from slotline.cli.check import check
+from slotline.cli.engine import engine
+from slotline.cli.serve import serve
+from slotline.cli.stub import stub
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="slotline")
+def main() -> None:
+    """The gateway in front of GPUs that people own: every LLM request gets a slot, or a place in line."""
+
+
+for command in (serve, check, stub, engine):
+    main.add_command(command)

@@ -1,0 +1,165 @@
+"""`slotline check`: what the configuration means, without starting anything.
+
+`upstream_rows`, `limit_rows` and `columns` are also what `serve` prints from; a probe adds columns of its own to the
+rows of `upstream_rows`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from slotline.config import (
+    ENGINE_URL,
+    TABLES,
+    Config,
+    ConfigError,
+    UpstreamConfig,
+    api_key,
+    embedded,
+    find,
+    has_effect,
+    read,
+)
+
+UPSTREAM_HEAD = ("upstream", "url", "kind", "slots", "queue", "models")
+_LIMITS = TABLES["upstream"].tables["limits"]
+_SERVER_LIMITS = ("max_body", "max_waiting", "grace", "keepalive", "rejoin", "drain")
+
+
+def configuration(path: Path | None) -> Config:
+    """What `serve` and `check` work with: the file named, else the one found, else the embedded engine alone."""
+    found = find(path)
+    return embedded() if found is None else read(found)
+
+
+def upstream_rows(config: Config) -> list[tuple[str, ...]]:
+    """One row per upstream, in the order of the file; the columns are those of `UPSTREAM_HEAD`."""
+    return [
+        (
+            upstream.name,
+            _address(config, upstream),
+            upstream.kind or "auto",
+            str(upstream.slots),
+            str(upstream.queue),
+            _models(config, upstream.name),
+        )
+        for upstream in config.upstreams
+    ]
+
+
+def limit_rows(config: Config) -> list[tuple[str, ...]]:
+    """One row per limit that has an effect in this release, one column per upstream; see `limit_head`."""
+    show = TABLES["upstream"].settings["queue_wait"].show
+    in_line = (show(upstream.queue_wait) if upstream.queue_wait else "no limit" for upstream in config.upstreams)
+    limits = [
+        (key, *(setting.show(getattr(upstream.limits, key)) for upstream in config.upstreams))
+        for key, setting in _LIMITS.settings.items()
+        if has_effect(f"upstream.limits.{key}")
+    ]
+    return [("queue_wait", *in_line), *limits]
+
+
+def limit_head(config: Config) -> tuple[str, ...]:
+    """The head of `limit_rows`."""
+    return ("limit", *(upstream.name for upstream in config.upstreams))
+
+
+def server_rows(config: Config) -> list[tuple[str, ...]]:
+    """The limits of the gateway as a whole: name and value."""
+    settings = TABLES["server"].settings
+    return [(key, settings[key].show(getattr(config.server, key))) for key in _SERVER_LIMITS]
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in plain text: each column as wide as its widest cell, two blanks between, none at the ends of lines."""
+    lines = [head, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+    padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join(line.rstrip() for line in padded)
+
+
+def summary(config: Config) -> str:
+    """The whole in text, for a person."""
+    server = config.server
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    return "\n".join(
+        (
+            f"configuration  {config.source}",
+            f"listens on     http://{host}:{server.port}, first-party mount {server.prefix}",
+            "",
+            columns(UPSTREAM_HEAD, upstream_rows(config)),
+            "",
+            columns(("limit", "gateway"), server_rows(config)),
+            "",
+            columns(limit_head(config), limit_rows(config)),
+        )
+    )
+
+
+def warnings(config: Config, environ: Mapping[str, str]) -> list[str]:
+    """What is right in the file and would still keep `serve` from starting here: keys that the environment lacks."""
+    found = []
+    for upstream in config.upstreams:
+        try:
+            api_key(upstream, environ)
+        except ConfigError as error:
+            found.append(f"{error.key}: {error.message}")
+    return found
+
+
+def as_json(config: Config) -> dict[str, Any]:
+    """The whole under the names of the file; durations in seconds, sizes in bytes; only limits that have an effect."""
+    plain: dict[str, Any] = msgspec.to_builtins(config)
+    for upstream in plain["upstream"]:
+        upstream["kind"] = upstream["kind"] or "auto"
+        upstream["limits"] = {k: v for k, v in upstream["limits"].items() if has_effect(f"upstream.limits.{k}")}
+    return {"ok": True, **{key: value for key, value in plain.items() if has_effect(key)}}
+
+
+def error_as_json(error: ConfigError) -> dict[str, Any]:
+    """The fault in parts."""
+    parts = ("file", "line", "key", "value", "message", "nearest")
+    return {"ok": False, "error": {part: getattr(error, part) for part in parts}}
+
+
+@click.command()
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file to read. Default: ./slotline.toml, the user's configuration folder, or else the embedded engine.",
+)
+@click.option("--json", "wants_json", is_flag=True, help="For a program: one JSON object on standard output.")
+def check(path: Path | None, *, wants_json: bool) -> None:
+    """Read the configuration and print what it means. Exit status 0: it is right; 1: it is not."""
+    try:
+        config = configuration(path)
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        if wants_json:
+            click.echo(msgspec.json.encode(error_as_json(error)))
+        sys.exit(1)
+    for warning in warnings(config, os.environ):
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(msgspec.json.encode(as_json(config)) if wants_json else summary(config))
+
+
+def _address(config: Config, upstream: UpstreamConfig) -> str:
+    model = config.engine.model if config.engine is not None else ""
+    return f"embedded: {model}" if upstream.url == ENGINE_URL else upstream.url
+
+
+def _models(config: Config, upstream: str) -> str:
+    """The names that clients may use for models of this upstream."""
+    if not config.models:
+        return "all it lists"
+    served = (model for model in config.models if upstream in model.upstreams)
+    return ", ".join(name for model in served for name in (model.name, *model.aliases)) or "none"

@@ -1,0 +1,131 @@
+"""`slotline serve`: the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from slotline.cli.check import configuration, summary
+from slotline.config import Config, ConfigError, UpstreamFlags, for_upstreams, with_address
+from slotline.core.kind import Kind
+from slotline.observe import log
+from slotline.upstream.engine import EngineSpec, EngineUnavailable
+from slotline.upstream.model_file import ModelFileError, default_cache, find
+from slotline.wiring import gateway
+
+_T = TypeVar("_T")
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), metavar="FILE", help="The configuration file.")
+@click.option("--host", help="Where to listen; overrides the configuration.")
+@click.option("--port", type=click.IntRange(0, 65535), help="0: any free port.")
+@click.option("--upstream", "urls", multiple=True, metavar="URL", help="An upstream, without a file; repeatable.")
+@click.option("--slots", multiple=True, type=click.IntRange(1), help="Of the upstream: how many requests run at once.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(["auto", *Kind]), help="Of the upstream.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def serve(
+    *,
+    path: Path | None,
+    host: str | None,
+    port: int | None,
+    urls: tuple[str, ...],
+    slots: tuple[int, ...],
+    kinds: tuple[str, ...],
+    verbose: bool,
+) -> None:
+    """Run the gateway.
+
+    Without --config and --upstream: ./slotline.toml, then the file in the user's configuration folder, then the
+    embedded engine with its small model. One --slots or --kind holds for every --upstream; as many as there are
+    upstreams hold for one each, in order.
+    """
+    log.set_up(logging.DEBUG if verbose else logging.INFO)
+    try:
+        config = configuration(path) if not urls else for_upstreams(_flags(urls, slots, kinds))
+        config = with_address(config, new_host=host, new_port=port)
+        engine = _engine(config)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run(config, engine))
+    except (ConfigError, EngineUnavailable, ModelFileError, OSError) as error:
+        click.echo(f"slotline: {error}", err=True)
+        sys.exit(1)
+
+
+async def _run(config: Config, engine: EngineSpec | None) -> None:
+    """Serves until SIGTERM or SIGINT. One that comes before it is ready, and any second one, ends it at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    main = asyncio.current_task()
+    if main is None:
+        raise RuntimeError("runs as a task")
+
+    def on_signal(act: Callable[[], object]) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, act)
+
+    on_signal(main.cancel)
+    try:
+        async with gateway(config, engine, _say) as running:
+            _say(summary(config))
+            click.echo(f"listening on {running.url}")
+            sys.stdout.flush()
+            on_signal(stop.set)
+            await stop.wait()
+            on_signal(main.cancel)
+            _say(f"shutting down: running answers may end within {config.server.drain:g} s")
+            await running.relay.drain(config.server.drain)
+    except asyncio.CancelledError:
+        _say("ended at once")
+
+
+def _engine(config: Config) -> EngineSpec | None:
+    """What the embedded engine is to run, with its model's file at hand; None where there is no such engine."""
+    wanted = config.engine
+    if wanted is None:
+        return None
+    file, name = find(wanted.model, default_cache(), _say)
+    return EngineSpec(file, name, wanted.slots, wanted.context, wanted.threads)
+
+
+def _flags(urls: tuple[str, ...], slots: tuple[int, ...], kinds: tuple[str, ...]) -> list[UpstreamFlags]:
+    """The upstreams of the command line, each with its own --slots and --kind."""
+    rows = zip(urls, _each("--slots", slots, urls), _each("--kind", kinds, urls), strict=True)
+    return [UpstreamFlags(*row) for row in rows]
+
+
+def _each(option: str, given: tuple[_T, ...], urls: tuple[str, ...]) -> tuple[_T | None, ...]:
+    if len(given) == len(urls):
+        return given
+    if len(given) > 1:
+        many = f"{len(given)} times for {len(urls)} --upstream"
+        raise click.UsageError(f"{option} stands {many}: give it once, or once for each")
+    return (given[0] if given else None,) * len(urls)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The event loop: the standard one, or uvloop's with `SLOTLINE_LOOP=uvloop`."""
+    name = os.environ.get("SLOTLINE_LOOP", "asyncio")
+    if name == "asyncio":
+        return None
+    if name != "uvloop":
+        raise click.UsageError(f"SLOTLINE_LOOP: expected asyncio or uvloop, got {name!r}")
+    try:
+        import uvloop  # noqa: PLC0415 - optional: the package's extra `fast`
+    except ImportError:
+        raise click.UsageError("SLOTLINE_LOOP=uvloop needs the package uvloop: pip install 'slotline[fast]'") from None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _say(text: str) -> None:
+    """Progress for people: on standard error, so that a pipe gets the one line that matters."""
+    click.echo(text, err=True)

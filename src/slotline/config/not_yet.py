@@ -1,0 +1,60 @@
+"""Settings that are known and read, and whose feature is not in this release.
+
+They are refused, because a setting without effect is worse than none. When a feature lands, its lines here go, and so
+do the marks in `docs/configuration.md` (a test compares the two).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from slotline.config.lines import KeyPath
+from slotline.core.kind import Kind
+
+
+class NotYet(NamedTuple):
+    """`when`: whether the value, as read, needs the feature. `instead`: what works in this release."""
+
+    when: Callable[[Any], bool]
+    instead: str
+
+
+def _given(_value: object) -> bool:
+    return True
+
+
+NOT_YET: Mapping[str, NotYet] = {
+    "key": NotYet(_given, "There are no keys: whoever reaches the port may use the gateway."),
+    "admin": NotYet(_given, "The admin surface answers on loopback only."),
+    "cluster": NotYet(_given, "Each gateway has slots and lines of its own."),
+    "server.fair_by": NotYet(
+        lambda value: value == "flow", 'The line is in order of arrival, which is fair_by = "key".'
+    ),
+    "server.rejoin": NotYet(
+        lambda seconds: seconds > 0, 'A place is not kept for a client that left, so rejoin is "0s".'
+    ),
+    "upstream.kind": NotYet(
+        lambda value: value in {Kind.OLLAMA, Kind.VLLM, Kind.SGLANG},
+        'Any of these servers works as kind = "openai"; "auto", "llama.cpp" and "openai" are there.',
+    ),
+    "upstream.slots": NotYet(lambda value: value == "auto", "Write how many requests the upstream runs at once."),
+    "upstream.pin_slots": NotYet(lambda value: value is True, "The upstream chooses the slot, so pin_slots is false."),
+    "upstream.limits.poll": NotYet(_given, "A silent upstream is not asked about its slots."),
+    "upstream.limits.idle_grace": NotYet(_given, "Silence before the first byte ends with busy_wait."),
+    "upstream.limits.drain": NotYet(_given, "A slot is free again as soon as its request has been ended."),
+    "upstream.limits.thinking_cap": NotYet(_given, "Reasoning has no cap."),
+    "upstream.limits.thinking_overrun": NotYet(_given, "Reasoning has no cap."),
+}
+
+
+def not_yet(path: KeyPath, value: object) -> str | None:
+    """What to tell the one who wrote `value` at `path`; None if it has its effect."""
+    rule = NOT_YET.get(".".join(step for step in path if isinstance(step, str)))
+    return None if rule is None or not rule.when(value) else f"Not yet in this release. {rule.instead}"
+
+
+def has_effect(dotted: str) -> bool:
+    """Whether the key does anything in this release, whatever its value; `upstream.limits.poll` does not."""
+    rule = NOT_YET.get(dotted)
+    return rule is None or rule.when is not _given

@@ -1,0 +1,143 @@
+"""What a configuration means: frozen values, checked, in seconds and bytes, with the defaults.
+
+The field names are those of the file (`Config.upstreams` is `[[upstream]]`). Nothing here reads anything; `load.py`
+makes these values and vouches for them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from slotline.config.units import GIB, MIB
+from slotline.core.kind import Kind
+from slotline.core.limits import Limits
+from slotline.core.queue_frames import QueueForm
+
+ENGINE_NAME = "engine"
+"""The name of the embedded engine among the upstreams."""
+ENGINE_URL = "embedded:"
+"""Stands where its url will be: the socket exists only once the engine has been started."""
+
+
+class FairBy(StrEnum):
+    """Who takes turns when there is a line."""
+
+    KEY = "key"
+    FLOW = "flow"
+
+
+class Priority(StrEnum):
+    """Whether someone waits in front of a screen."""
+
+    INTERACTIVE = "interactive"
+    BATCH = "batch"
+
+
+class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[server]`."""
+
+    host: str = "127.0.0.1"
+    """A name or an address, IPv6 without brackets."""
+    port: int = 8080
+    """0: one that the operating system chooses."""
+    open: bool = False
+    """Whoever reaches the port may use the gateway. Without it, only loopback is listened on."""
+    prefix: str = "/llm"
+    max_body: int = 32 * MIB
+    max_waiting: int = GIB
+    grace: float = 2.0
+    keepalive: float = 10.0
+    rejoin: float = 0.0
+    drain: float = 30.0
+    fair_by: FairBy = FairBy.KEY
+    queue_frames: QueueForm = QueueForm.EVENT
+    root_queue_frames: QueueForm = QueueForm.PING
+
+
+class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[upstream]]`."""
+
+    name: str
+    url: str
+    """`http://…` or `https://…` without `/v1` and without a slash at its end, `unix:/path`, or `ENGINE_URL`."""
+    kind: Kind | None = None
+    """None: found by asking."""
+    slots: int = 2
+    queue: int = 64
+    queue_wait: float = 0.0
+    """0: as long as the client stays."""
+    pin_slots: bool = False
+    api_key_env: str | None = None
+    """The environment variable that holds the key, never the key."""
+    limits: Limits = Limits()
+
+
+class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[model]]`."""
+
+    name: str
+    upstreams: tuple[str, ...] = msgspec.field(name="upstream")
+    """Names of upstreams that exist, each once, at least one."""
+    target: str
+    """The name sent upstream."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same model; `*` stands for any run of characters, everything else for itself."""
+
+
+class KeyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[key]]`."""
+
+    name: str
+    hash: str
+    """`sha256:` and the 64 lower-case hexadecimal digits of the whole key's SHA-256."""
+    weight: int = 2
+    priority: Priority = Priority.INTERACTIVE
+    running: int = 4
+    waiting: int = 16
+    models: tuple[str, ...] = ("*",)
+    """Patterns as in `ModelConfig.aliases`."""
+
+
+class AdminConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[admin]`."""
+
+    token_env: str | None = None
+    """None: the admin surface answers on loopback only."""
+
+
+class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[cluster]`."""
+
+    url: str
+    namespace: str = "slotline"
+    lease: float = 15.0
+
+
+class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[engine]`."""
+
+    model: str = "smollm2"
+    """`smollm2`, or the path of a GGUF file as it stands in the configuration."""
+    slots: int = 2
+    context: int = 8192
+    """Tokens."""
+    threads: int = 2
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole."""
+
+    source: str
+    """The file it came from, or what stood for one. For messages."""
+    server: ServerConfig = ServerConfig()
+    upstreams: tuple[UpstreamConfig, ...] = msgspec.field(name="upstream")
+    """At least one, names differ. The embedded engine, where there is one, is the last."""
+    models: tuple[ModelConfig, ...] = msgspec.field(name="model", default=())
+    """None: the models are those that the upstreams list."""
+    keys: tuple[KeyConfig, ...] = msgspec.field(name="key", default=())
+    admin: AdminConfig = AdminConfig()
+    cluster: ClusterConfig | None = None
+    engine: EngineConfig | None = None
+    """None: the embedded engine is not to be started."""

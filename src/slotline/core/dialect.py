@@ -1,0 +1,69 @@
+"""What the relay asks of a dialect: one object for one call, from its body to its last byte.
+
+The relay does not know which dialect it holds. A dialect is pure: it turns a request into what the upstream reads, and
+what the upstream sends into what the client reads. What goes wrong it raises, as a class of `core.errors`; how that
+looks in the client's shape it is asked for separately.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from slotline.core.errors import SlotlineError
+from slotline.core.kind import Traits
+from slotline.core.queue_frames import Told
+
+
+class Dialect(Protocol):
+    """One call in the shape of one surface."""
+
+    @property
+    def stream(self) -> bool:
+        """The client asked for a stream of events, not for one whole answer."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """The upstream's answer is complete; what it sends from now on is not read."""
+        ...
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces of the answer have come so far: text, reasoning, parts of tool calls, and nothing else."""
+        ...
+
+    def shelve(self) -> None:
+        """The call will wait: whatever can be made again from the received body may be let go of."""
+        ...
+
+    def body(self, target: str, traits: Traits) -> bytes:
+        """The chat completion request, JSON, for the model `target` on a server of these traits; always a stream."""
+        ...
+
+    def feed(self, data: bytes) -> bytes:
+        """The `data` of one event of the upstream's stream → what a streaming client gets for it (often nothing)."""
+        ...
+
+    def end(self) -> bytes:
+        """The upstream's body ended. Raises StreamClosedEarly when the answer in it did not."""
+        ...
+
+    def whole(self) -> bytes:
+        """The whole answer, for a client that did not ask for a stream; only when `done`."""
+        ...
+
+    def place(self, told: Told) -> bytes:
+        """The frame that tells a waiting client its place."""
+        ...
+
+    def keep_alive(self) -> bytes:
+        """What is sent into a stream that would else be silent for too long."""
+        ...
+
+    def error_event(self, error: SlotlineError) -> bytes:
+        """`error` in a stream that is open: the last thing in it."""
+        ...
+
+    def error_body(self, error: SlotlineError) -> bytes:
+        """`error` as the JSON body of an answer with a status."""
+        ...

@@ -1,0 +1,118 @@
+"""One request's turn: its place in line and, later, its slot, as the coroutine sees it that waits for it.
+
+A gate decides and calls `grant`, `tell` and `end`; the coroutine iterates. Both run in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Self
+
+from slotline.core.errors import SlotlineError
+from slotline.core.line import Ticket
+from slotline.core.queue_frames import Told
+
+FIRST = 3
+"""The places that hear of every change at once."""
+
+
+class Turn:
+    """One request's place in line and, later, its slot. Made by a gate, used with `async with`.
+
+    Iterating gives what to tell the caller, one item for each change, and ends when the slot is granted; from then on
+    `upstream` says where. Leaving the block gives up the place or the slot.
+    """
+
+    __slots__ = (
+        "_error",
+        "_join",
+        "_leave",
+        "_news",
+        "_timer",
+        "_told",
+        "_wake",
+        "joined",
+        "size",
+        "ticket",
+        "upstream",
+        "upstreams",
+    )
+
+    def __init__(
+        self, upstreams: Collection[str], size: int, join: Callable[[Turn], None], leave: Callable[[Turn], None]
+    ) -> None:
+        """`size`: the bytes kept in memory while it waits. `join`, `leave`: the gate's; `join` may raise."""
+        self._join = join
+        self._leave = leave
+        self._news: deque[Told] = deque()
+        self._told = 0  # the position that the newest item in `_news`, or the last one taken from it, gives
+        self._wake: asyncio.Future[None] | None = None
+        self._error: SlotlineError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.upstreams = upstreams
+        self.size = size
+        self.ticket: Ticket | None = None
+        self.joined = 0.0
+        self.upstream: str | None = None
+
+    async def __aenter__(self) -> Self:
+        """Joins the line. Raises Busy when it is full and ShuttingDown when the gate is closed."""
+        self._join(self)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stop_timer()
+        self._leave(self)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Told:
+        """The next change of place. Raises QueueTimeout after `queue_wait`, ShuttingDown when the gate closes."""
+        while self.upstream is None:
+            if self._error is not None:
+                raise self._error
+            if self._news:
+                return self._news.popleft()
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake
+        raise StopAsyncIteration
+
+    # ---- for the gate ------------------------------------------------------------------------------------------------
+
+    def tell(self, told: Told, *, join: bool) -> None:
+        """Adds news; with `join`, news of places further back that were not yet taken are replaced."""
+        if told.place.position == self._told:
+            return
+        self._told = told.place.position
+        if join and self._news and self._news[-1].place.position > FIRST:
+            self._news.pop()
+        self._news.append(told)
+        self._rouse()
+
+    def grant(self, upstream: str) -> None:
+        """The slot is there, on `upstream`; what was not told yet need not be told any more."""
+        self.upstream = upstream
+        self._stop_timer()
+        self._rouse()
+
+    def end(self, error: SlotlineError) -> None:
+        """Ends the wait with `error`; a turn that has its slot is not touched."""
+        if self.upstream is None:
+            self._error = error
+            self._rouse()
+
+    def limit(self, seconds: float, error: SlotlineError) -> None:
+        """Ends the wait with `error` when no slot was granted within `seconds`."""
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.end, error)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _rouse(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)

@@ -1,0 +1,1 @@
+"""What the gateway lets be seen of itself."""

@@ -1,0 +1,265 @@
+"""THE LIFE OF ONE REQUEST, from the moment it is known to be valid to its one outcome.
+
+    turn    the gate: wait in line; each change of place goes to the client (nothing does when a slot is free at once)
+    send    the upstream the turn named: the chat request goes out, silence is bounded phase by phase
+    relay   each event of the answer is translated and written as it comes, whole events only
+    settle  the slot is given back as soon as the upstream has said its last word, before the client has read it
+
+Whatever happens travels the same way back through ordinary `async with` and `except`: a client that leaves is a
+cancellation (the surface arms it), and leaving the blocks closes the upstream's connection and gives the slot or the
+place in line back, once. `_ending` is the only place that turns an exception into an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+from slotline.core.dialect import Dialect
+from slotline.core.errors import Outcome, ShuttingDown, SlotlineError
+from slotline.core.kind import Traits
+from slotline.core.queue_frames import Told
+
+_log = logging.getLogger(__name__)
+
+
+class ClientGone(Exception):
+    """The client cannot be written to any more: it closed the connection, or did not read for `client_write`."""
+
+
+class Turn(Protocol):
+    """A place in line, then a slot; see `slotline.gate.turn`."""
+
+    upstream: str | None
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *_: object) -> None: ...
+    def __aiter__(self) -> AsyncIterator[Told]: ...
+
+
+class Gate(Protocol):
+    """Who may go when; see `slotline.gate.local`."""
+
+    def turn(self, upstreams: Collection[str], size: int) -> Turn: ...
+    def close(self) -> None: ...
+
+
+class Answer(Protocol):
+    """One upstream's answer as it comes: the `data` of its events, those of one read together."""
+
+    def __aiter__(self) -> AsyncIterator[list[bytes]]: ...
+
+    def heard(self, pieces: int) -> None:
+        """How many pieces of the answer were in what has come so far; keep-alives and reports are none."""
+        ...
+
+
+class Upstream(Protocol):
+    """One inference server; see `slotline.upstream.client`."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def answer(self, body: bytes) -> AbstractAsyncContextManager[Answer]:
+        """Sends a chat request.
+
+        Raises the `UpstreamFailure` that fits, also while its answer is read; leaving the block before the end closes
+        the connection.
+        """
+        ...
+
+
+class Reply(Protocol):
+    """The client's end of the request; see `slotline.surface.reply`. All raise ClientGone when it cannot be written."""
+
+    @property
+    def started(self) -> bool:
+        """A byte of the answer is out: the point of no return, after which an error can only go into the stream."""
+        ...
+
+    def waited(self, seconds: float) -> None:
+        """The request stood in line for `seconds` before its slot was free; told only to those who did."""
+        ...
+
+    async def beat(self) -> None:
+        """Keeps a stream from being silent, until cancelled."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Writes whole events into the stream, which is opened by the first of them."""
+        ...
+
+    async def finish(self, data: bytes) -> None:
+        """Writes the last events, or the whole answer, and ends the answer."""
+        ...
+
+    async def fail(self, error: SlotlineError) -> None:
+        """Ends the answer with `error`: as a status while nothing is out, else in the stream."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A valid request: what to ask, and who may serve it."""
+
+    id: str
+    model: str  # as the client named it
+    dialect: Dialect
+    upstreams: frozenset[str]
+    target: str  # the model's name at the upstream
+    size: int  # bytes of the body, kept as received while the request waits
+
+
+@dataclass(slots=True)
+class Passage:
+    """One request on its way through the relay, as the operator may see and end it."""
+
+    call: Call
+    arrived: float
+    granted: float | None = None
+    upstream: str | None = None
+    told: Told | None = None  # the last place that the client heard of; None for one that never stood in line
+    _task: asyncio.Task[object] | None = field(default_factory=asyncio.current_task)
+    _verdict: SlotlineError | None = None
+
+    def stop(self, verdict: SlotlineError) -> None:
+        """Ends the request with `verdict`, wherever it is."""
+        if self._verdict is None and self._task is not None:
+            self._verdict = verdict
+            self._task.cancel()
+
+    def verdict(self) -> SlotlineError | None:
+        """Why this request was cancelled from inside, taken once; None when its client left."""
+        verdict, self._verdict = self._verdict, None
+        if verdict is not None and self._task is not None:
+            self._task.uncancel()
+        return verdict
+
+    def close(self) -> None:
+        """The request has its outcome: from now on it can no longer be stopped."""
+        self._task = None
+
+
+class Relay:
+    """Carries requests from the surface through the gate to the upstreams and back."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        upstreams: Mapping[str, Upstream],
+        clock: Callable[[], float],
+        ended: Callable[[Passage, Outcome, SlotlineError | None], None],
+    ) -> None:
+        """`ended` is told of every request's one outcome, and of the error that made it, if one did."""
+        self._gate = gate
+        self._upstreams = upstreams
+        self._clock = clock
+        self._ended = ended
+        self._passages: dict[str, Passage] = {}
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    @property
+    def passages(self) -> Collection[Passage]:
+        """Every request that has not ended."""
+        return self._passages.values()
+
+    async def carry(self, call: Call, reply: Reply) -> None:
+        """One request, to its end. Raises nothing but the cancellation that it was ended by."""
+        passage = Passage(call, self._clock())
+        self._passages[call.id] = passage
+        self._empty.clear()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                heart = tasks.create_task(reply.beat()) if call.dialect.stream else None
+                try:
+                    await self._ending(passage, reply)
+                finally:
+                    if heart is not None:
+                        heart.cancel()
+        finally:
+            del self._passages[call.id]
+            if not self._passages:
+                self._empty.set()
+
+    async def drain(self, grace: float) -> None:
+        """Shuts down: waiters are refused now, running answers may end within `grace` seconds, then they are ended."""
+        self._gate.close()
+        try:
+            async with asyncio.timeout(grace):
+                await self._empty.wait()
+        except TimeoutError:
+            for passage in list(self._passages.values()):
+                passage.stop(ShuttingDown(f"the gateway is shutting down, and drain = {grace:g} s has passed"))
+            await self._empty.wait()
+
+    async def _ending(self, passage: Passage, reply: Reply) -> None:
+        """Runs the request and gives it its one outcome."""
+        error: SlotlineError | None = None
+        left = False
+        try:
+            await self._run(passage, reply)
+        except SlotlineError as known:
+            error = known
+        except ClientGone:
+            left = True
+        except asyncio.CancelledError:
+            error = passage.verdict()
+            if error is None:
+                self._note(passage, None, left=True)
+                raise
+        except Exception:  # noqa: BLE001 - the one boundary: nothing unforeseen may end without an end
+            _log.exception("request %s: a fault of the gateway itself", passage.call.id)
+            error = SlotlineError("the gateway made a mistake; its log has the details")
+        self._note(passage, error, left=left)
+        if error is not None:
+            await self._fail(reply, error)
+
+    async def _run(self, passage: Passage, reply: Reply) -> None:
+        call, dialect = passage.call, passage.call.dialect
+        async with self._gate.turn(call.upstreams, call.size) as turn:
+            async for told in turn:
+                passage.told = told
+                dialect.shelve()
+                if dialect.stream:
+                    await reply.send(dialect.place(told))
+            passage.granted, passage.upstream = self._clock(), turn.upstream
+            if passage.told is not None:
+                reply.waited(passage.granted - passage.arrived)
+            upstream = self._upstreams[str(turn.upstream)]
+            last = await self._converse(upstream, dialect, reply, call.target)
+        await reply.finish(last if dialect.stream else dialect.whole())
+
+    async def _converse(self, upstream: Upstream, dialect: Dialect, reply: Reply, target: str) -> bytes:
+        """Relays the answer as it comes; returns the last bytes of it unwritten, so that no reader holds the slot."""
+        async with upstream.answer(dialect.body(target, upstream.traits)) as answer:
+            async for batch in answer:
+                out = b"".join(map(dialect.feed, batch))
+                answer.heard(dialect.pieces)
+                if dialect.done:
+                    return out
+                if out and dialect.stream:
+                    await reply.send(out)
+        return dialect.end()
+
+    async def _fail(self, reply: Reply, error: SlotlineError) -> None:
+        try:
+            await reply.fail(error)
+        except ClientGone:
+            _log.debug("a client left before it could read its error: %s", error)
+
+    def _note(self, passage: Passage, error: SlotlineError | None, *, left: bool) -> None:
+        if error is not None:
+            outcome = error.outcome
+        elif not left:
+            outcome = Outcome.COMPLETED
+        elif passage.granted is None:
+            outcome = Outcome.CLIENT_LEFT_WAITING
+        else:
+            outcome = Outcome.CLIENT_LEFT_RUNNING
+        passage.close()
+        self._ended(passage, outcome, error)

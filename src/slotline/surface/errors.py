@@ -1,0 +1,52 @@
+"""Errors as answers: every route, the unknown ones included, answers in the shape of its surface."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from slotline.core.anthropic.errors import body as anthropic_body
+from slotline.core.errors import NotFound, SlotlineError, TooLarge, WrongMethod
+
+_log = logging.getLogger(__name__)
+
+REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def error_response(error: SlotlineError, body: bytes) -> web.Response:
+    """`error` as an answer with its status; `body` is the error in the dialect's shape."""
+    headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+    return web.Response(status=error.status, body=body, content_type="application/json", headers=headers)
+
+
+@web.middleware
+async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turns what a handler raises, before an answer has started, into an error answer."""
+    try:
+        return await handler(request)
+    except SlotlineError as known:
+        error = known
+    except web.HTTPException as foreign:
+        if foreign.status < 400:
+            raise
+        error = _translated(request, foreign)
+    except Exception:  # noqa: BLE001 - the boundary of the routes that do not go through the relay
+        _log.exception("request %s: a fault of the gateway itself", request[REQUEST_ID])
+        error = SlotlineError("the gateway made a mistake; its log has the details")
+    return error_response(error, anthropic_body(error, request[REQUEST_ID]))
+
+
+def _translated(request: web.Request, foreign: web.HTTPException) -> SlotlineError:
+    match foreign.status:
+        case 404:
+            return NotFound(f"{request.method} {request.path}: there is no such route")
+        case 405:
+            return WrongMethod(f"{request.path}: this route does not take {request.method}")
+        case 413:
+            return TooLarge(f"the body is larger than max_body = {request.client_max_size} bytes")
+    error = SlotlineError(foreign.reason)
+    error.status = foreign.status
+    return error

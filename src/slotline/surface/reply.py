@@ -1,0 +1,122 @@
+"""The client's end of one request: a status while nothing is out, a stream of whole events after that.
+
+Whether the answer has started is asked here and nowhere else. Writing is bounded: a client that does not read ends its
+own request, because it holds a slot that others wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from aiohttp import web
+
+from slotline.core.dialect import Dialect
+from slotline.core.errors import SlotlineError
+from slotline.relay import ClientGone
+from slotline.surface.errors import error_response
+
+_STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+
+
+class HttpReply:
+    """See `slotline.relay.Reply`. Times in seconds."""
+
+    def __init__(
+        self, request: web.Request, dialect: Dialect, *, grace: float, keepalive: float, client_write: float
+    ) -> None:
+        self._request = request
+        self._dialect = dialect
+        self._grace = grace
+        self._keepalive = keepalive
+        self._client_write = client_write
+        self._stream: web.StreamResponse | None = None
+        self._opening = asyncio.Lock()
+        self._waited: float | None = None
+        self._written = asyncio.get_running_loop().time()
+        self.response: web.StreamResponse | None = None  # what the handler returns, once the answer has ended
+
+    @property
+    def started(self) -> bool:
+        return self._stream is not None
+
+    def waited(self, seconds: float) -> None:
+        """The request stood in line for `seconds` before its slot was free."""
+        self._waited = seconds
+
+    async def beat(self) -> None:
+        """Opens the stream when `grace` has passed, and breaks every silence of `keepalive`."""
+        await asyncio.sleep(self._grace)
+        time = asyncio.get_running_loop().time
+        while True:
+            if self._stream is None or time() - self._written >= self._keepalive:
+                await self._beat_once()
+            await asyncio.sleep(max(self._keepalive - (time() - self._written), 0.001))
+
+    async def _beat_once(self) -> None:
+        transport = self._request.transport
+        if transport is not None and transport.get_write_buffer_size() == 0:
+            try:
+                await self.send(self._dialect.keep_alive())
+            except ClientGone:  # the handler is about to be cancelled for the same reason
+                return
+        self._written = asyncio.get_running_loop().time()
+
+    async def send(self, data: bytes) -> None:
+        if not data:
+            return
+        stream = self._stream or await self._open()
+        await self._patiently(stream.write(data))
+        self._written = asyncio.get_running_loop().time()
+
+    async def finish(self, data: bytes) -> None:
+        if self._dialect.stream:
+            await self.send(data)
+            await self._close()
+            return
+        headers = {} if self._waited is None else {"x-slotline-wait-ms": str(round(self._waited * 1000))}
+        await self._answer(web.Response(body=data, content_type="application/json", headers=headers))
+
+    async def fail(self, error: SlotlineError) -> None:
+        async with self._opening:  # a stream that is just being opened is open when this goes on
+            started = self._stream is not None
+            if not started:
+                await self._answer(error_response(error, self._dialect.error_body(error)))
+        if started:
+            await self.send(self._dialect.error_event(error))
+            await self._close()
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> web.StreamResponse:
+        async with self._opening:
+            if self._stream is None:
+                stream = web.StreamResponse(headers=_STREAM_HEADERS)
+                await self._patiently(stream.prepare(self._request))
+                self._stream = self.response = stream
+        return self._stream
+
+    async def _close(self) -> None:
+        if self._stream is not None:
+            await self._patiently(self._stream.write_eof())
+
+    async def _answer(self, response: web.Response) -> None:
+        self.response = response
+        await self._patiently(response.prepare(self._request))
+        await self._patiently(response.write_eof())
+
+    async def _patiently(self, write: Awaitable[object]) -> None:
+        """Bounds one write to the client, and turns all that can go wrong with it into ClientGone."""
+        try:
+            async with asyncio.timeout(self._client_write):
+                await write
+        except TimeoutError as late:
+            if self._request.transport is not None:
+                self._request.transport.abort()
+            raise ClientGone(f"the client did not read for client_write = {self._client_write:g} s") from late
+        except ConnectionError as gone:
+            raise ClientGone("the client closed the connection") from gone

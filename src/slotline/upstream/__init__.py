@@ -1,0 +1,1 @@
+"""The only code that speaks HTTP to inference servers: calls, probes, and the embedded engine."""

@@ -1,0 +1,79 @@
+"""Small questions to a server, on connections of their own, so that they wait for no answer that flows."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TypeVar
+
+import aiohttp
+import msgspec
+
+from slotline.upstream.address import Address
+
+FAILURES = (aiohttp.ClientError, OSError)
+"""What the HTTP library raises when a connection cannot be made, or breaks."""
+_T = TypeVar("_T")
+_MAX_BODY = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A server's answer to a question."""
+
+    status: int
+    body: bytes
+
+    def read(self, shape: type[_T]) -> _T | None:
+        """The JSON body of a good answer as `shape`; None where it is something else, a page of HTML for instance."""
+        try:
+            return msgspec.json.decode(self.body, type=shape) if self.status == 200 else None
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+
+class Asker:
+    """Asks one server.
+
+    Every question raises TimeoutError when it takes too long, and one of FAILURES when nobody is there.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, address: Address, limit: float) -> None:
+        """`limit`: seconds for one question."""
+        self._session = session
+        self._address = address
+        self.limit = limit
+
+    async def get(self, path: str) -> Told:
+        return await self._ask("GET", path, None)
+
+    async def post(self, path: str, body: bytes) -> Told:
+        return await self._ask("POST", path, body)
+
+    async def _ask(self, method: str, path: str, body: bytes | None) -> Told:
+        headers = {"connection": "close"} | ({} if body is None else {"content-type": "application/json"})
+        async with (
+            asyncio.timeout(self.limit),
+            self._session.request(
+                method, self._address.url(path), data=body, headers=headers, allow_redirects=False
+            ) as response,
+        ):
+            return Told(response.status, await read_at_most(response, _MAX_BODY))
+
+
+async def read_some(response: aiohttp.ClientResponse) -> bytes:
+    """What has arrived, at least one byte; empty at the end, and where the connection broke."""
+    try:
+        return await response.content.readany()
+    except FAILURES:
+        return b""
+
+
+async def read_at_most(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The body up to `limit` bytes, or up to where the connection broke."""
+    parts: list[bytes] = []
+    size = 0
+    while size < limit and (data := await read_some(response)):
+        parts.append(data)
+        size += len(data)
+    return b"".join(parts)[:limit]

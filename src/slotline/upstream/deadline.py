@@ -1,0 +1,73 @@
+"""A deadline that moves: like `asyncio.timeout`, but moving it later costs one assignment.
+
+An answer of a thousand tokens moves its deadline a thousand times. The timer is therefore set once and looks, when it
+fires, whether the deadline has moved on meanwhile; only then is it set again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from math import inf
+from types import TracebackType
+from typing import Self
+
+
+class Deadline:
+    """`async with Deadline(at, error)`: cancels the block at `at` (loop time) and raises what `error()` returns."""
+
+    __slots__ = ("_armed", "_at", "_error", "_expired", "_loop", "_task", "_timer")
+
+    def __init__(self, at: float, error: Callable[[], Exception]) -> None:
+        self._at = at
+        self._error = error
+        self._expired = False
+        self._armed = inf  # when the timer will look
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._arm()
+        return self
+
+    def move(self, at: float) -> None:
+        """The block now has until `at`."""
+        self._at = at
+        if at < self._armed:
+            self._arm()
+
+    def suspend(self) -> None:
+        """The block has all the time it wants, until `move` is called."""
+        self._at = inf
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._disarm()
+        if not self._expired or self._task is None:
+            return
+        remaining = self._task.uncancel()
+        if remaining == 0 and (kind is None or issubclass(kind, asyncio.CancelledError)):
+            raise self._error() from error
+
+    def _arm(self) -> None:
+        self._disarm()
+        self._armed = self._at
+        self._timer = self._loop.call_at(self._at, self._look)
+
+    def _disarm(self) -> None:
+        self._armed = inf
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._disarm()
+        if self._at == inf:
+            return
+        if self._loop.time() < self._at:
+            self._arm()
+        elif self._task is not None:
+            self._expired = True
+            self._task.cancel()

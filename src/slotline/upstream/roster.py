@@ -1,0 +1,57 @@
+"""The models on offer, and the health of those who serve them, from the upstreams as they were last seen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from slotline.core.errors import Unreachable
+from slotline.core.kind import Traits
+from slotline.core.models import Model, merged, resolve
+from slotline.upstream.client import UpstreamClient
+from slotline.upstream.probe import Health
+
+
+class Roster:
+    """What the surface asks; see `slotline.surface.ports`. `configured`: none, to offer what the upstreams list."""
+
+    def __init__(self, configured: Sequence[Model], upstreams: Mapping[str, UpstreamClient]) -> None:
+        self._configured = configured
+        self._upstreams = upstreams
+
+    def models(self) -> Sequence[Model]:
+        return self._configured or merged((name, u.sighting.models) for name, u in self._upstreams.items())
+
+    async def resolve(self, name: str) -> Model:
+        if not self._configured:
+            await self._ask_the_unseen()
+        return resolve(name, self.models())
+
+    def traits(self, model: Model) -> Traits:
+        return self._upstreams[min(model.upstreams)].traits
+
+    def client_write(self, model: Model) -> float:
+        return max(self._upstreams[name].limits.client_write for name in model.upstreams)
+
+    async def count(self, model: Model, body: bytes) -> int | None:
+        for name in sorted(model.upstreams):
+            tokens = await self._upstreams[name].count(body)
+            if tokens is not None:
+                return tokens
+        return None
+
+    def unready(self) -> str | None:
+        states = {name: upstream.sighting for name, upstream in self._upstreams.items()}
+        if any(seen.state is Health.UP for seen in states.values()):
+            return None
+        return "; ".join(f"{name} is {seen.state} {seen.reason}".rstrip() for name, seen in states.items())
+
+    async def _ask_the_unseen(self) -> None:
+        """Before a model can be called unknown, every upstream must have listed its models once."""
+        unseen = [upstream for upstream in self._upstreams.values() if not upstream.sighting.models]
+        if not unseen:
+            return
+        await asyncio.gather(*(upstream.look() for upstream in unseen))
+        if not self.models():
+            reasons = "; ".join(f"{upstream.name}: {upstream.sighting.reason}" for upstream in unseen)
+            raise Unreachable(f"no upstream can say which models there are ({reasons})")

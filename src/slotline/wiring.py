@@ -1,0 +1,125 @@
+"""Configuration → a running gateway. The only module that knows every concrete class."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from slotline.config import ENGINE_NAME, Config, ServerConfig, UpstreamConfig, api_key
+from slotline.core.errors import Outcome, SlotlineError
+from slotline.core.models import Model
+from slotline.gate.local import Berth, LocalGate
+from slotline.relay import Passage, Relay
+from slotline.surface.app import application
+from slotline.surface.ports import Ports, Settings
+from slotline.upstream.client import UpstreamClient
+from slotline.upstream.engine import Engine, EngineSpec
+from slotline.upstream.roster import Roster
+from slotline.upstream.watch import watch
+
+_log = logging.getLogger(__name__)
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A gateway that accepts connections."""
+
+    host: str
+    port: int
+    relay: Relay
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+@asynccontextmanager
+async def gateway(config: Config, engine: EngineSpec | None, report: Report) -> AsyncIterator[Gateway]:
+    """Starts everything that `config` names and accepts connections within the block.
+
+    `engine`: what the embedded engine is to run, where `config` has that engine. `report` gets a line of progress now
+    and then. On leaving the block, and on a failure to start, all is ended; `relay.drain` lets answers end first.
+    """
+    async with AsyncExitStack() as stack:
+        urls: dict[str, str] = {}
+        if engine is not None:
+            embedded = await stack.enter_async_context(Engine(engine, report))
+            urls[ENGINE_NAME] = embedded.url
+            await embedded.ready()
+        upstreams = {u.name: await stack.enter_async_context(_client(u, urls)) for u in config.upstreams}
+        await asyncio.gather(*(upstream.look() for upstream in upstreams.values()))
+        await stack.enter_async_context(_watching(upstreams.values()))
+        berths = {u.name: Berth(u.slots, u.queue, u.queue_wait) for u in config.upstreams}
+        gate = LocalGate(berths, time.monotonic, max_waiting=config.server.max_waiting)
+        relay = Relay(gate, upstreams, time.monotonic, _ended)
+        roster = Roster([Model(m.name, frozenset(m.upstreams), m.target, m.aliases) for m in config.models], upstreams)
+        app = application(Ports(_settings(config), relay, roster, roster))
+        port = await stack.enter_async_context(_listening(app, config.server))
+        yield Gateway(config.server.host, port, relay)
+
+
+def _client(upstream: UpstreamConfig, urls: Mapping[str, str]) -> UpstreamClient:
+    url = urls.get(upstream.name, upstream.url)
+    return UpstreamClient(upstream.name, url, upstream.limits, upstream.kind, api_key(upstream, os.environ))
+
+
+def _settings(config: Config) -> Settings:
+    server = config.server
+    return Settings(
+        prefix=server.prefix,
+        max_body=server.max_body,
+        grace=server.grace,
+        keepalive=server.keepalive,
+        queue_frames=server.queue_frames,
+        root_queue_frames=server.root_queue_frames,
+        started=int(time.time()),
+    )
+
+
+@asynccontextmanager
+async def _watching(upstreams: Iterable[UpstreamClient]) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as tasks:
+        watches = [tasks.create_task(watch(upstream)) for upstream in upstreams]
+        try:
+            yield
+        finally:
+            for task in watches:
+                task.cancel()
+
+
+@asynccontextmanager
+async def _listening(app: web.Application, server: ServerConfig) -> AsyncIterator[int]:
+    """Accepts connections; gives the port. A client that leaves cancels its handler: the one place that is armed."""
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, server.host, server.port, backlog=1024).start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def _ended(passage: Passage, outcome: Outcome, error: SlotlineError | None) -> None:
+    """One line for each request that has ended: what it was and how it went, never what was said."""
+    now = time.monotonic()
+    granted = passage.granted
+    fields = {
+        "outcome": outcome,
+        "request_id": passage.call.id,
+        "model": passage.call.model,
+        "upstream": passage.upstream,
+        "waited_s": round((granted or now) - passage.arrived, 3),
+        "ran_s": None if granted is None else round(now - granted, 3),
+        "error": None if error is None else str(error),
+    }
+    _log.info("request ended", extra={"fields": fields})

@@ -1,0 +1,174 @@
+"""`slotline check`: prints what the configuration means, or what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slotline.cli.check import check, columns, limit_rows, upstream_rows
+from slotline.config import embedded, load
+
+TWO = """
+[[upstream]]
+name = "box1"
+url = "http://127.0.0.1:8081/v1"
+slots = 4
+[upstream.limits]
+busy_wait = "1h"
+
+[[upstream]]
+name = "box2"
+url = "unix:/run/llama.sock"
+kind = "llama.cpp"
+queue = 8
+queue_wait = "90s"
+api_key_env = "SLOTLINE_TEST_NO_SUCH_KEY"
+
+[[model]]
+name = "reasoning"
+upstream = ["box1", "box2"]
+aliases = ["claude-*"]
+
+[[model]]
+name = "plain"
+upstream = "box2"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to stand in, and a home without a configuration."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(check, arguments)
+
+
+def test_it_prints_one_row_per_upstream_and_the_limits(folder: Path) -> None:
+    (folder / "slotline.toml").write_text(TWO)
+    result = run()
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "configuration  slotline.toml",
+        "listens on     http://127.0.0.1:8080, first-party mount /llm",
+        "",
+        "upstream  url                    kind       slots  queue  models",
+        "box1      http://127.0.0.1:8081  auto       4      64     reasoning, claude-*",
+        "box2      unix:/run/llama.sock   llama.cpp  2      8      reasoning, claude-*, plain",
+        "",
+        "limit        gateway",
+        "max_body     32MiB",
+        "max_waiting  1GiB",
+        "grace        2s",
+        "keepalive    10s",
+        "rejoin       0s",
+        "drain        30s",
+        "",
+        "limit         box1      box2",
+        "queue_wait    no limit  90s",
+        "connect       5s        5s",
+        "busy_wait     1h        30m",
+        "load_wait     15m       15m",
+        "liveness      1m        1m",
+        "max_event     4MiB      4MiB",
+        "client_write  1m        1m",
+    ]
+
+
+def test_it_warns_of_a_key_that_the_environment_lacks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "slotline.toml").write_text(TWO)
+    assert run().stderr == (
+        'warning: [[upstream]] "box2" api_key_env: The environment variable SLOTLINE_TEST_NO_SUCH_KEY is not set.\n'
+    )
+    monkeypatch.setenv("SLOTLINE_TEST_NO_SUCH_KEY", "hunter2")
+    result = run()
+    assert result.stderr == ""
+    assert "hunter2" not in result.stdout
+
+
+def test_without_a_file_it_shows_the_embedded_engine(folder: Path) -> None:
+    result = run()
+    assert result.exit_code == 0
+    assert "configuration  built-in defaults" in result.stdout
+    assert "engine    embedded: smollm2  llama.cpp  2      64     all it lists" in result.stdout
+    assert not list(folder.iterdir())
+
+
+def test_a_wrong_file_is_told_on_standard_error_with_exit_status_1(folder: Path) -> None:
+    (folder / "my.toml").write_text("slots = 4\n")
+    result = run("--config", "my.toml")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        "my.toml:1: slots = 4\n  There is no `slots` at the top of the file; it belongs in [[upstream]] or [engine].\n"
+    )
+
+
+def test_a_file_that_is_named_and_missing_is_an_error_and_no_other_is_read(folder: Path) -> None:
+    (folder / "slotline.toml").write_text(TWO)
+    result = run("--config", "missing.toml")
+    assert result.exit_code == 1
+    assert result.stderr == "missing.toml\n  It cannot be read: No such file or directory.\n"
+
+
+def test_json_has_the_names_of_the_file_seconds_and_bytes(folder: Path) -> None:
+    (folder / "slotline.toml").write_text(TWO)
+    result = run("--json")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["ok"], told["source"]) == (0, True, "slotline.toml")
+    first, second = told["upstream"]
+    assert (first["url"], first["kind"], first["slots"]) == ("http://127.0.0.1:8081", "auto", 4)
+    assert (first["limits"]["busy_wait"], first["limits"]["max_event"]) == (3600.0, 4194304)
+    assert (second["kind"], second["queue_wait"], second["api_key_env"]) == (
+        "llama.cpp",
+        90.0,
+        "SLOTLINE_TEST_NO_SUCH_KEY",
+    )
+    assert told["model"][1] == {"name": "plain", "upstream": ["box2"], "target": "plain", "aliases": []}
+    assert (told["server"]["max_body"], told["engine"]) == (33554432, None)
+
+
+def test_json_of_an_error_has_its_parts(folder: Path) -> None:
+    (folder / "slotline.toml").write_text("[server]\nprot = 1\n")
+    result = run("--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {
+        "ok": False,
+        "error": {
+            "file": "slotline.toml",
+            "line": 2,
+            "key": "[server] prot",
+            "value": "1",
+            "message": "There is no `prot` in [server].",
+            "nearest": "`port`",
+        },
+    }
+    assert result.stderr.startswith("slotline.toml:2: [server] prot = 1\n")
+
+
+def test_limits_without_an_effect_in_this_release_are_not_shown() -> None:
+    names = [row[0] for row in limit_rows(embedded())]
+    assert "connect" in names
+    assert "poll" not in names
+    assert "thinking_cap" not in names
+
+
+def test_a_model_that_no_upstream_of_the_row_serves_is_not_in_it() -> None:
+    config = load(TWO + '[[upstream]]\nname = "box3"\nurl = "http://c"\n', source="x")
+    assert [row[-1] for row in upstream_rows(config)] == ["reasoning, claude-*", "reasoning, claude-*, plain", "none"]
+
+
+def test_an_ipv6_host_is_shown_as_a_url(folder: Path) -> None:
+    (folder / "slotline.toml").write_text('[server]\nhost = "::1"\n')
+    assert "http://[::1]:8080," in run().stdout
+
+
+def test_columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() -> None:
+    assert columns(("a", "b"), [("long", "x"), ("y", "")]) == "a     b\nlong  x\ny"

@@ -1,0 +1,346 @@
+"""From the text of a file to what it means."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotline.config import (
+    ENGINE_URL,
+    Config,
+    ConfigError,
+    EngineConfig,
+    FairBy,
+    ModelConfig,
+    ServerConfig,
+    UpstreamConfig,
+    UpstreamFlags,
+    embedded,
+    for_upstreams,
+    load,
+    with_address,
+)
+from slotline.core.kind import Kind
+from slotline.core.limits import Limits
+from slotline.core.queue_frames import QueueForm
+
+BOX = '[[upstream]]\nname = "box1"\nurl = "http://127.0.0.1:1"\n'
+BOX2 = BOX.replace("box1", "box2")
+
+EVERYTHING = """
+[server]
+host = "0.0.0.0"
+port = 0
+open = true
+prefix = "/a/b"
+max_body = "1MiB"
+max_waiting = "2MiB"
+grace = "0s"
+keepalive = "250ms"
+rejoin = "0s"
+drain = "1m"
+fair_by = "key"
+queue_frames = "comment"
+root_queue_frames = "off"
+
+[[upstream]]
+name = "box1"
+url = "http://127.0.0.1:8081/v1"
+kind = "llama.cpp"
+slots = 3
+queue = 0
+queue_wait = "1h"
+pin_slots = false
+api_key_env = "BOX1_KEY"
+[upstream.limits]
+connect = "1s"
+busy_wait = "2s"
+load_wait = "3s"
+liveness = "4s"
+max_event = "1KiB"
+client_write = "5s"
+
+[[upstream]]
+name = "box2"
+url = "unix:/run/llama.sock"
+
+[[model]]
+name = "reasoning"
+upstream = ["box1", "box2"]
+target = "qwen3-30b"
+aliases = ["claude-*"]
+
+[[model]]
+name = "plain"
+upstream = "box2"
+"""
+
+
+def parsed(text: str) -> Config:
+    return load(text, source="slotline.toml")
+
+
+def refused(text: str) -> ConfigError:
+    with pytest.raises(ConfigError) as error:
+        parsed(text)
+    return error.value
+
+
+def test_every_key_of_a_file_reaches_its_value_in_seconds_and_bytes() -> None:
+    assert parsed(EVERYTHING) == Config(
+        source="slotline.toml",
+        server=ServerConfig(
+            host="0.0.0.0",
+            port=0,
+            open=True,
+            prefix="/a/b",
+            max_body=1048576,
+            max_waiting=2097152,
+            grace=0.0,
+            keepalive=0.25,
+            rejoin=0.0,
+            drain=60.0,
+            fair_by=FairBy.KEY,
+            queue_frames=QueueForm.COMMENT,
+            root_queue_frames=QueueForm.OFF,
+        ),
+        upstreams=(
+            UpstreamConfig(
+                name="box1",
+                url="http://127.0.0.1:8081",
+                kind=Kind.LLAMA_CPP,
+                slots=3,
+                queue=0,
+                queue_wait=3600.0,
+                pin_slots=False,
+                api_key_env="BOX1_KEY",
+                limits=Limits(
+                    connect=1.0, busy_wait=2.0, load_wait=3.0, liveness=4.0, max_event=1024, client_write=5.0
+                ),
+            ),
+            UpstreamConfig(name="box2", url="unix:/run/llama.sock"),
+        ),
+        models=(
+            ModelConfig(name="reasoning", upstreams=("box1", "box2"), target="qwen3-30b", aliases=("claude-*",)),
+            ModelConfig(name="plain", upstreams=("box2",), target="plain"),
+        ),
+        engine=None,
+    )
+
+
+def test_what_is_not_given_has_its_default() -> None:
+    config = parsed(BOX)
+    assert config.server == ServerConfig()
+    assert config.upstreams == (UpstreamConfig(name="box1", url="http://127.0.0.1:1"),)
+    assert config.models == ()
+
+
+def test_kind_auto_is_none() -> None:
+    assert parsed(BOX + 'kind = "auto"\n').upstreams[0].kind is None
+
+
+def test_the_values_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        parsed(BOX).server.port = 1  # type: ignore[misc]
+
+
+# ---- the embedded engine ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "[server]\nport = 1\n", "upstream = []\n", "[engine]\n"])
+def test_without_an_upstream_a_file_means_the_embedded_engine(text: str) -> None:
+    config = parsed(text)
+    assert config.engine == EngineConfig(model="smollm2", slots=2, context=8192, threads=2)
+    assert config.upstreams == (UpstreamConfig(name="engine", url=ENGINE_URL, kind=Kind.LLAMA_CPP, slots=2),)
+
+
+def test_the_engine_is_built_from_its_table() -> None:
+    config = parsed('[engine]\nmodel = "/models/q.gguf"\nslots = 4\ncontext = 4096\nthreads = 8\n')
+    assert config.engine == EngineConfig(model="/models/q.gguf", slots=4, context=4096, threads=8)
+    assert config.upstreams[0].slots == 4
+
+
+def test_with_an_upstream_the_engine_is_started_only_if_its_table_is_given() -> None:
+    assert parsed(BOX).engine is None
+    both = parsed(BOX + "[engine]\n")
+    assert both.engine == EngineConfig()
+    assert [upstream.name for upstream in both.upstreams] == ["box1", "engine"]
+
+
+def test_an_upstream_cannot_take_the_name_of_an_engine_that_is_started() -> None:
+    named = BOX.replace("box1", "engine")
+    assert parsed(named).upstreams[0].url == "http://127.0.0.1:1"
+    error = refused(named + "[engine]\n")
+    assert (error.key, error.line) == ('[[upstream]] "engine" name', 2)
+
+
+def test_embedded_is_an_empty_file() -> None:
+    assert embedded().engine == parsed("").engine
+    assert embedded().upstreams == parsed("").upstreams
+
+
+# ---- what two values say about each other ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", ["upstream", "model"])
+def test_two_tables_of_a_kind_with_one_name_are_refused(table: str) -> None:
+    text = BOX + BOX if table == "upstream" else BOX + '[[model]]\nname = "box1"\n' * 2
+    error = refused(text)
+    assert error.key == f'[[{table}]] "box1" name'
+    assert error.line == (5 if table == "upstream" else 7)
+
+
+def test_a_model_goes_to_the_only_upstream_unless_it_names_one() -> None:
+    assert parsed(BOX + '[[model]]\nname = "m"\n').models[0].upstreams == ("box1",)
+    assert parsed('[[model]]\nname = "m"\n').models[0].upstreams == ("engine",)
+
+
+def test_a_model_must_name_its_upstream_where_there_are_several() -> None:
+    error = refused(BOX + BOX2 + '[[model]]\nname = "m"\n')
+    assert (error.key, error.line) == ('[[model]] "m"', 7)
+    assert error.message == '`upstream` is missing, and there are several: "box1", "box2".'
+
+
+@pytest.mark.parametrize(("written", "value"), [('"box"', '"box"'), ('["box1", "box"]', '["box1", "box"]')])
+def test_a_model_with_an_upstream_that_does_not_exist_is_refused(written: str, value: str) -> None:
+    error = refused(BOX + f'[[model]]\nname = "m"\nupstream = {written}\n')
+    assert (error.key, error.value, error.nearest) == ('[[model]] "m" upstream', value, '"box1"')
+    assert 'No [[upstream]] has the name "box"' in error.message
+
+
+@pytest.mark.parametrize("alias", ["claude-*", "one"])
+def test_an_alias_that_already_means_another_model_is_refused(alias: str) -> None:
+    first = '[[model]]\nname = "one"\naliases = ["claude-*"]\n'
+    error = refused(BOX + first + f'[[model]]\nname = "two"\naliases = ["{alias}"]\n')
+    assert (error.key, error.line) == ('[[model]] "two" aliases', 9)
+    assert error.message == f'"{alias}" already means the model "one".'
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "box.lan"])
+def test_a_host_that_others_can_reach_needs_open(host: str) -> None:
+    error = refused(f'[server]\nhost = "{host}"\n')
+    assert (error.key, error.value) == ("[server] host", f'"{host}"')
+    assert "open = true" in error.message
+    assert parsed(f'[server]\nhost = "{host}"\nopen = true\n').server.host == host
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "missing"),
+    [
+        ('[[upstream]]\nname = "a"\n', '[[upstream]] "a"', "`url` is missing"),
+        ('[[upstream]]\nurl = "http://a"\n', "[[upstream]] number 1", "`name` is missing"),
+        ("[[model]]\n", "[[model]] number 1", "`name` is missing"),
+        ('[[key]]\nname = "a"\n', '[[key]] "a"', "`hash` is missing"),
+        ("[cluster]\n", "[cluster]", "`url` is missing"),
+    ],
+)
+def test_a_required_key_that_is_missing_is_named(text: str, key: str, missing: str) -> None:
+    error = refused(text)
+    assert (error.key, error.line) == (key, 1)
+    assert error.message.startswith(missing)
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------
+
+
+def test_upstreams_of_the_command_line_need_no_file_and_are_named_after_their_address() -> None:
+    config = for_upstreams([UpstreamFlags("http://127.0.0.1:1/v1", slots=4, kind="openai"), UpstreamFlags("unix:/s")])
+    assert config.upstreams == (
+        UpstreamConfig(name="127.0.0.1:1", url="http://127.0.0.1:1", slots=4, kind=Kind.OPENAI),
+        UpstreamConfig(name="unix:/s", url="unix:/s"),
+    )
+    assert config.engine is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "key", "value"),
+    [
+        (UpstreamFlags("box:1"), "--upstream", '"box:1"'),
+        (UpstreamFlags(""), "--upstream", '""'),
+        (UpstreamFlags("http://a", slots=0), "--slots", "0"),
+        (UpstreamFlags("http://a", kind="lama.cpp"), "--kind", '"lama.cpp"'),
+    ],
+)
+def test_a_fault_of_the_command_line_names_the_option(flags: UpstreamFlags, key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        for_upstreams([flags])
+    assert (error.value.file, error.value.key, error.value.value) == ("command line", key, value)
+    assert error.value.line is None
+
+
+def test_the_same_upstream_twice_on_the_command_line_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has this name already"):
+        for_upstreams([UpstreamFlags("http://a"), UpstreamFlags("http://a")])
+
+
+def test_host_and_port_of_the_command_line_take_the_place_of_the_files() -> None:
+    config = with_address(parsed(BOX), new_host="::1", new_port=0)
+    assert (config.server.host, config.server.port) == ("::1", 0)
+    assert with_address(parsed(BOX)) == parsed(BOX)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "key"), [("0.0.0.0", None, "--host"), ("a b", None, "--host"), (None, 70000, "--port")]
+)
+def test_host_and_port_of_the_command_line_are_checked_like_the_files(
+    host: str | None, port: int | None, key: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        with_address(parsed(BOX), new_host=host, new_port=port)
+    assert error.value.key == key
+    assert with_address(parsed("[server]\nopen = true\n"), new_host="0.0.0.0").server.host == "0.0.0.0"
+
+
+# ---- values and shapes -----------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_value_is_named_with_file_line_key_and_the_right_one() -> None:
+    error = refused(BOX + "\n[upstream.limits]\nbusy_wait = 30\n")
+    assert str(error) == (
+        'slotline.toml:6: [[upstream]] "box1" limits.busy_wait = 30\n'
+        '  A duration is a number and a unit in quotes, as in "250ms", "10s", "5m" or "1h". Did you mean "30s"?'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "says"),
+    [
+        ('[upstream]\nname = "a"\n', "[upstream]", "two brackets"),
+        ("[[server]]\nport = 1\n", "[server]", "There is only one"),
+        ("server = 3\n", "[server]", "This is a table"),
+        ("upstream = [3]\n", "[[upstream]] number 1", "This is a table"),
+        (BOX + "limits = 3\n", '[[upstream]] "box1" limits', "This is a table"),
+        ("model = 3\n", "[[model]]", "two brackets"),
+    ],
+)
+def test_a_table_in_the_wrong_shape_is_refused_with_the_right_one(text: str, key: str, says: str) -> None:
+    error = refused(text)
+    assert error.key == key
+    assert says in error.message
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("[server]\ngrace = 2s\n", 2, 'Text, durations and sizes stand in quotes. Did you mean grace = "2s"?'),
+        ("[server]\nhost = localhost  # here\n", 2, 'Did you mean host = "localhost"?'),
+        ("[server]\nport\n", 2, "This is not TOML"),
+        ("[server]\nport = 1\nport = 2\n", 3, "This is not TOML"),
+        ("[server]\nopen = true\nopen = true\n", 3, "This is not TOML"),
+        ("[server]\nport = 08080\n", 2, "This is not TOML"),
+        ("a = [", 1, "This is not TOML"),
+        ("[upstream.limits]\n" + BOX, 2, "A line above it is [upstream] or [upstream.…]"),
+    ],
+)
+def test_what_is_not_toml_is_refused_with_its_line(text: str, line: int, says: str) -> None:
+    error = refused(text)
+    assert error.line == line
+    assert says in str(error)
+
+
+def test_a_secret_without_quotes_is_not_shown() -> None:
+    assert "hunter2" not in str(refused(BOX + "api_key_env = hunter2\n"))
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_fault() -> None:
+    assert parsed(("\ufeff" + EVERYTHING).replace("\n", "\r\n")) == parsed(EVERYTHING)
+    assert refused("\ufeff[server]\r\nprot = 1\r\n").line == 2
