@@ -13,9 +13,15 @@ CODE := src tests $(wildcard benchmarks)
 
 # One line per step, so that nobody looks at a silent terminal. pip and npm draw their own bars on a terminal, and print
 # only errors in a pipe.
-say = @printf '%s\n' '── $(1)'
-quiet := $(shell [ -t 1 ] || echo --quiet --progress-bar off)
+say = @echo "── $(1)"
+quiet := $(if $(MAKE_TERMOUT),,-qq --progress-bar off)
 pip = $(PY) -m pip --disable-pip-version-check install --no-deps $(quiet)
+
+# `make requirements UPGRADE=` keeps every version that still fits.
+UPGRADE := --upgrade
+COMPILE = .run/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --custom-compile-command 'make requirements' \
+	--extra local
 
 # ---- for everyone ----------------------------------------------------------------------------------------------------
 
@@ -27,7 +33,7 @@ help:  ## these lines
 run: $(VENV)/run.stamp  ## set up everything and start the gateway with the embedded engine; ARGS="--port 9000"
 	$(call say,the engine's model)
 	@$(VENV)/bin/slotline engine fetch
-	$(call say,slotline serve $(ARGS))
+	$(call say,slotline serve)
 	@exec $(VENV)/bin/slotline serve $(ARGS)
 
 .PHONY: test
@@ -65,16 +71,11 @@ setup: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp  ## what `make test` sets u
 
 .PHONY: requirements
 requirements:  ## compile requirements/*.txt anew: newest versions, with hashes, without any index's address
-	$(call say,compiling requirements (UPGRADE= keeps the versions that still fit))
+	$(call say,compiling requirements/*.txt and the npm lock file)
 	@mkdir -p .run && $(PYTHON) -m venv .run/uv && .run/uv/bin/python -m pip install --quiet uv
 	@$(COMPILE) -o requirements/run.txt pyproject.toml requirements/run.in
 	@$(COMPILE) -o requirements/dev.txt -c requirements/run.txt pyproject.toml requirements/run.in requirements/dev.in
 	@cd $(NODE) && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
-
-UPGRADE := --upgrade
-COMPILE = .run/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
-	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --custom-compile-command 'make requirements' \
-	--extra local
 
 .PHONY: clean
 clean:  ## remove what was set up and built here (not the model in the user's cache)
@@ -85,6 +86,7 @@ clean:  ## remove what was set up and built here (not the model in the user's ca
 # ---- the pieces ------------------------------------------------------------------------------------------------------
 
 # Slotline itself is installed in place: changed code needs no new set-up, only changed metadata does.
+# requirements/dev.txt holds all of run.txt, at the same versions.
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml | $(PY)
 	$(call say,installing the gateway and the engine into $(VENV))
 	@$(pip) --require-hashes -r requirements/run.txt
@@ -92,10 +94,10 @@ $(VENV)/run.stamp: requirements/run.txt pyproject.toml | $(PY)
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt pyproject.toml | $(PY)
-	$(call say,installing the gateway, the engine and the tools for tests into $(VENV))
+	$(call say,installing the gateway with the engine and the tools for tests into $(VENV))
 	@$(pip) --require-hashes -r requirements/dev.txt
 	@$(pip) --no-build-isolation --editable .
-	@touch $@
+	@touch $(VENV)/run.stamp $@
 
 $(PY):
 	$(call say,making $(VENV) with $(PYTHON))

@@ -381,6 +381,19 @@ async def test_a_caller_is_told_of_the_lines_that_meet_its_own() -> None:
         assert only_y.positions == [2, 1]
 
 
+async def test_the_first_of_its_own_line_who_stands_far_back_in_all_is_told_like_those_far_back() -> None:
+    gate = gate_with(x=Berth(1, MANY), y=Berth(0, MANY))
+    async with scene(gate) as it:
+        _, *only_x = await it.crowd(7)
+        either = await it.come("x", "y")
+        await asyncio.sleep(1.0)
+        for caller in only_x[:2]:
+            caller.cancel()
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(1.0)
+        assert [(round(when, 6), told.place.position) for when, told in either.heard] == [(0.0, 7), (1.1, 5)]
+
+
 async def test_a_long_line_is_told_in_portions_between_which_others_run() -> None:
     gate = gate_with(x=Berth(1, MANY))
     turns = [gate.turn(["x"]) for _ in range(701)]

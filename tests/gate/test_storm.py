@@ -22,9 +22,9 @@ pytestmark = pytest.mark.looptime
 
 TURNS = 2_000
 BERTHS = {
-    "x": Berth(slots=2, queue=15, queue_wait=1.5),
-    "y": Berth(slots=1, queue=10, queue_wait=1.0),
-    "z": Berth(slots=3, queue=20, queue_wait=2.0),
+    "x": Berth(slots=2, queue=7, queue_wait=1.2),
+    "y": Berth(slots=1, queue=4, queue_wait=0.8),
+    "z": Berth(slots=3, queue=8, queue_wait=1.6),
 }
 SETS = (("x",), ("y",), ("z",), ("x", "y"), ("y", "z"), ("x", "y", "z"))
 

@@ -215,13 +215,19 @@ async def test_a_limit_ends_the_wait_when_its_time_has_passed() -> None:
     assert loop.time() == 30.0
 
 
-@pytest.mark.parametrize("how", ["granted", "left"])
-async def test_a_limit_is_over_when_the_wait_is(how: str) -> None:
+async def test_a_limit_is_over_with_the_grant() -> None:
+    async with Gate().turn() as turn:
+        turn.limit(30.0, QueueTimeout("too long"))
+        turn.grant("x")
+        assert turn._timer is None
+        await asyncio.sleep(31.0)
+        assert await positions(turn) == []
+
+
+async def test_a_limit_is_over_with_the_block() -> None:
     turn = Gate().turn()
     async with turn:
         turn.limit(30.0, QueueTimeout("too long"))
-        if how == "granted":
-            turn.grant("x")
-            await asyncio.sleep(31.0)
-            assert await positions(turn) == []
     assert turn._timer is None
+    await asyncio.sleep(31.0)
+    assert turn._error is None

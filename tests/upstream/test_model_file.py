@@ -148,6 +148,19 @@ def test_without_any_pip_the_error_says_how_to_get_one(
         ensure(tmp_path / "cache", Told(), TINY)
 
 
+def test_without_pip_of_its_own_any_other_pip_will_do(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(index)
+    other = tmp_path / "bin/pip3"
+    other.parent.mkdir()
+    other.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pip "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setitem(sys.modules, "pip", None)
+    monkeypatch.setenv("PATH", str(other.parent))
+    assert ensure(tmp_path / "cache", Told(), TINY).read_bytes() == CONTENT
+
+
 def test_an_installed_package_is_copied_without_being_imported(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,7 @@ class Parser:
         if not self._between or 13 in data or not data.endswith(b"\n\n"):
             self._read(data, events)
             return events
-        # What servers send nearly always: one whole event of one `data: ` line, or several. All else takes the long way.
+        # What servers send nearly always: one whole event of one `data: ` line, or several. The rest goes the long way.
         end = len(data) - 2
         if data.find(b"\n") == end and 6 < end <= self._max and data.startswith(b"data: "):
             return [Event("message", data[6:end])]

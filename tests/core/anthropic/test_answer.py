@@ -1,4 +1,4 @@
-"""The whole message, folded from the same events. That it says what the stream says, `test_stream` sees for every stream."""
+"""The whole message, folded from the same events. (`test_stream` compares the two for every stream of its own.)"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotline.core.anthropic import events
 from slotline.core.anthropic.answer import Answer
 
 START = events.MessageStart("msg_1", "m", events.Usage(7))
-END = [events.MessageDelta("end_turn", None, events.Usage(3, 5)), events.MessageStop()]
+END: list[events.Event] = [events.MessageDelta("end_turn", None, events.Usage(3, 5)), events.MessageStop()]
 
 
 def fold(*given: events.Event) -> Any:
@@ -22,7 +22,13 @@ def fold(*given: events.Event) -> Any:
 
 
 def test_all_eight_keys_are_there() -> None:
-    text = [events.TextStart(0), events.TextDelta(0, "h"), events.Ping(), events.TextDelta(0, "i"), events.BlockStop(0)]
+    text: list[events.Event] = [
+        events.TextStart(0),
+        events.TextDelta(0, "h"),
+        events.Ping(),
+        events.TextDelta(0, "i"),
+        events.BlockStop(0),
+    ]
     assert fold(*text, *END) == {
         "id": "msg_1",
         "type": "message",
@@ -69,7 +75,11 @@ def test_every_kind_of_block() -> None:
 
 def test_an_input_that_was_cut_becomes_an_empty_object() -> None:
     """Edge case 71: the message itself must be JSON, and `max_tokens` says why the input is missing."""
-    tool = [events.ToolStart(0, "toolu_1", "f"), events.JsonDelta(0, '{"path": "/a'), events.BlockStop(0)]
+    tool: list[events.Event] = [
+        events.ToolStart(0, "toolu_1", "f"),
+        events.JsonDelta(0, '{"path": "/a'),
+        events.BlockStop(0),
+    ]
     message = fold(*tool, events.MessageDelta("max_tokens", None, events.Usage()), events.MessageStop())
     assert message["content"][0]["input"] == {}
 
@@ -85,7 +95,8 @@ def test_stop_sequence_and_stop_details_are_passed_on() -> None:
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_half_an_answer_is_never_sold_as_one(count: int) -> None:
     answer = Answer()
-    for event in [START, *END][:count]:
+    given: list[events.Event] = [START, *END]
+    for event in given[:count]:
         answer.add(event)
     assert not answer.complete
     with pytest.raises(ValueError, match="not complete"):

@@ -1,14 +1,15 @@
 """Chat stream → Messages stream. Every stream that comes out is read by the strict checker.
 
 `run` gives the chunks to the translation as a server's body: whole, and one byte at a time; and folds the events into
-a whole answer too, which must say the same. Recorded streams are cut in two at every byte besides.
+a whole answer too, which must say the same. Streams as the servers send them are cut in two
+at every byte besides.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -94,32 +95,41 @@ def inputs(checked: CheckedStream) -> list[tuple[str, Any]]:
     return [(tool["name"], tool["input"]) for tool in checked.tools]
 
 
-# ---- recorded streams ------------------------------------------------------------------------------------------------
+# ---- streams as servers send them ------------------------------------------------------------------------------------
 
-_LLAMA = '"created":1795973363,"id":"chatcmpl-UulG4KjsLU8Pq6X7Swndnr7OPPtIo6AN","model":"smol","object":"chat.completion.chunk"'
+LLAMA_CPP_ID = '"created":1795973363,"id":"chatcmpl-UulG4KjsLU8Pq6X7Swndnr7OPPtIo6AN","model":"smol"'
+LLAMA_CPP_FIRST = '{"choices":[{"finish_reason":null,"index":0,"delta":'
+LLAMA_CPP_LAST = "}]," + LLAMA_CPP_ID + ',"system_fingerprint":"b0-unknown","object":"chat.completion.chunk"'
 LLAMA_CPP = [
-    '{"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],'
-    + _LLAMA
+    LLAMA_CPP_FIRST
+    + '{"role":"assistant","content":null}'
+    + LLAMA_CPP_LAST
     + ',"prompt_progress":{"total":41,"cache":0,"processed":41,"time_ms":787}}',
-    '{"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],' + _LLAMA + "}",
-    '{"choices":[{"finish_reason":null,"index":0,"delta":{"reasoning_content":"\\nThe"}}],' + _LLAMA + "}",
-    '{"choices":[{"finish_reason":null,"index":0,"delta":{"reasoning_content":" user"}}],' + _LLAMA + "}",
-    '{"choices":[{"finish_reason":null,"index":0,"delta":{"content":"👩"}}],' + _LLAMA + "}",
-    '{"choices":[{"finish_reason":null,"index":0,"delta":{"content":"🏼\u2028"}}],' + _LLAMA + "}",
-    '{"choices":[{"finish_reason":null,"index":0,"delta":{"tool_calls":[{"index":0,"id":"zVY7","type":"function",'
-    '"function":{"name":"get_weather","arguments":"{"}}]}}],' + _LLAMA + "}",
-    '{"choices":[{"finish_reason":null,"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":'
-    '"\\"city\\":\\"Paris\\"}"}}]}}],' + _LLAMA + "}",
-    '{"choices":[{"finish_reason":"tool_calls","index":0,"delta":{}}],' + _LLAMA + "}",
+    *(
+        LLAMA_CPP_FIRST + delta + LLAMA_CPP_LAST + "}"
+        for delta in (
+            '{"role":"assistant","content":null}',
+            '{"reasoning_content":"\\nThe"}',
+            '{"reasoning_content":" user"}',
+            '{"content":"👩"}',
+            '{"content":"🏼\u2028"}',
+            '{"tool_calls":[{"index":0,"id":"zVY7","type":"function","function":{"name":"get_weather","arguments":"{"}}]}',
+            '{"tool_calls":[{"index":0,"function":{"arguments":"\\"city\\":\\"Paris\\"}"}}]}',
+        )
+    ),
+    '{"choices":[{"finish_reason":"tool_calls","index":0,"delta":{}' + LLAMA_CPP_LAST + "}",
     '{"choices":[],'
-    + _LLAMA
-    + ',"usage":{"completion_tokens":24,"prompt_tokens":41,"total_tokens":65,"prompt_tokens_details":{"cached_tokens":11}},'
-    '"timings":{"cache_n":0,"prompt_n":41,"prompt_ms":788.011}}',
+    + LLAMA_CPP_ID
+    + ',"object":"chat.completion.chunk","usage":{"completion_tokens":24,"prompt_tokens":41,"total_tokens":65,'
+    + '"prompt_tokens_details":{"cached_tokens":11}},"timings":{"cache_n":0,"prompt_n":41,"prompt_ms":788.011}}',
     DONE,
 ]
 VLLM = [
-    '{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant",'
-    '"content":"","reasoning_content":null},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null}',
+    (
+        '{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{'
+        '"role":"assistant","content":"","reasoning_content":null},"logprobs":null,"finish_reason":null}],'
+        '"prompt_token_ids":null}'
+    ),
     '{"id":"c","choices":[{"index":0,"delta":{"reasoning":"hm","reasoning_content":"hm"},"finish_reason":null}]}',
     '{"id":"c","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null,"token_ids":null}]}',
     '{"id":"c","choices":[{"index":0,"delta":{"content":" there"},"finish_reason":"stop","stop_reason":"END"}]}',
@@ -127,24 +137,29 @@ VLLM = [
     DONE,
 ]
 SGLANG = [
-    '{"id":"s","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null,"matched_stop":null}],'
-    '"usage":null}',
-    '{"id":"s","choices":[{"index":0,"delta":{"role":null,"content":"Hello","reasoning_content":null,"tool_calls":null},'
-    '"finish_reason":null,"matched_stop":null}],"usage":null}',
-    '{"id":"s","choices":[{"index":0,"delta":{"role":null,"content":" there","reasoning_content":null,"tool_calls":null},'
-    '"finish_reason":null,"matched_stop":null}],"usage":null}',
-    '{"id":"s","choices":[{"index":0,"delta":{"content":null},"finish_reason":"stop","matched_stop":"END"}],"usage":null}',
-    '{"id":"s","choices":[],"usage":{"prompt_tokens":30,"completion_tokens":7,"reasoning_tokens":0,'
-    '"prompt_tokens_details":null}}',
+    '{"id":"s","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}',
+    *(
+        '{"id":"s","choices":[{"index":0,"delta":{"role":null,"content":"'
+        + text
+        + '","reasoning_content":null,"tool_calls":null},"finish_reason":null,"matched_stop":null}],"usage":null}'
+        for text in ("Hello", " there")
+    ),
+    '{"id":"s","choices":[{"index":0,"delta":{"content":null},"finish_reason":"stop","matched_stop":"END"}]}',
+    (
+        '{"id":"s","choices":[],"usage":{"prompt_tokens":30,"completion_tokens":7,"reasoning_tokens":0,'
+        '"prompt_tokens_details":null}}'
+    ),
     DONE,
 ]
 OLLAMA = [
-    '{"id":"chatcmpl-1","choices":[{"index":0,"delta":{"role":"assistant","content":"Let me look."},"finish_reason":null}]}',
-    '{"id":"chatcmpl-1","choices":[{"index":0,"delta":{"role":"assistant","content":"","tool_calls":[{"id":"call_a","index":0,'
-    '"type":"function","function":{"name":"f","arguments":"{\\"x\\":1}"}},{"id":"call_b","index":1,"type":"function",'
-    '"function":{"name":"g","arguments":"{}"}}]},"finish_reason":null}]}',
-    '{"id":"chatcmpl-1","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"tool_calls"}]}',
-    '{"id":"chatcmpl-1","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":8,"total_tokens":17}}',
+    '{"id":"o","choices":[{"index":0,"delta":{"role":"assistant","content":"Let me look."},"finish_reason":null}]}',
+    (
+        '{"id":"o","choices":[{"index":0,"delta":{"role":"assistant","content":"","tool_calls":[{"id":"call_a","index":0,'
+        '"type":"function","function":{"name":"f","arguments":"{\\"x\\":1}"}},{"id":"call_b","index":1,'
+        '"type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":null}]}'
+    ),
+    '{"id":"o","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"tool_calls"}]}',
+    '{"id":"o","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":8,"total_tokens":17}}',
     DONE,
 ]
 RECORDED = {"llama.cpp": LLAMA_CPP, "vllm": VLLM, "sglang": SGLANG, "ollama": OLLAMA}
@@ -152,7 +167,7 @@ RECORDED = {"llama.cpp": LLAMA_CPP, "vllm": VLLM, "sglang": SGLANG, "ollama": OL
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
 @pytest.mark.parametrize("server", RECORDED)
-def test_a_recorded_stream_gives_the_same_however_the_network_cuts_it(server: str, line_end: str) -> None:
+def test_a_servers_stream_gives_the_same_however_the_network_cuts_it(server: str, line_end: str) -> None:
     """Edge cases 80, 81."""
     whole = body(RECORDED[server], line_end)
     expected = deliver([whole])[0]
@@ -161,7 +176,7 @@ def test_a_recorded_stream_gives_the_same_however_the_network_cuts_it(server: st
         assert deliver([whole[:at], whole[at:]])[0] == expected, at
 
 
-def test_llama_cpp_recorded() -> None:
+def test_a_stream_of_llama_cpp() -> None:
     checked = run(*LLAMA_CPP, input_tokens=50)
     assert kinds(checked) == ["thinking", "text", "tool_use"]
     assert checked.thinking == "\nThe user"
@@ -182,7 +197,7 @@ def test_the_stop_string_that_was_met_is_told(chunks: list[str]) -> None:
     assert checked.text == "Hello there"
 
 
-def test_ollama_recorded() -> None:
+def test_a_stream_of_ollama() -> None:
     checked = run(*OLLAMA)
     assert kinds(checked) == ["text", "tool_use", "tool_use"]
     assert inputs(checked) == [("f", {"x": 1}), ("g", {})]
@@ -255,6 +270,7 @@ def test_an_answer_without_anything_has_one_empty_text_block() -> None:
         ("{'x': 1}", {}),
         ('{"x": 1}}', {}),
         ("[1]", {}),
+        ('["line\none"]', {}),
         ("7", {}),
         ('{"x": NaN}', {}),
         ([1], {}),
@@ -383,6 +399,7 @@ def test_repeated_roles_start_one_message_and_no_block() -> None:
     assert made == [events.MessageStart("msg_1", "m", events.Usage())]
     assert stream.started
     assert not stream.done
+    assert repr(stream) == "<MessageStream msg_1 OPEN index=0 finish=None>"
 
 
 def test_progress_is_kept_and_starts_nothing() -> None:
@@ -712,9 +729,10 @@ def test_after_a_failure_nothing_but_the_same_failure_comes() -> None:
     stream = machine()
     with pytest.raises(UpstreamStatus) as first:
         stream.feed(b'{"error":"x"}')
-    for again in (lambda: stream.feed(b"[DONE]"), stream.end, stream.heartbeat):
+    again: list[Callable[[], object]] = [lambda: stream.feed(b"[DONE]"), stream.end, stream.heartbeat]
+    for step in again:
         with pytest.raises(UpstreamStatus) as caught:
-            again()
+            step()
         assert caught.value is first.value
     assert not stream.done
 
@@ -888,7 +906,7 @@ _DELTAS = st.fixed_dictionaries(
     },
 )
 _CHUNKS = st.lists(
-    st.builds(lambda delta, finish, usage: say(**delta, finish=finish, usage=usage), _DELTAS, _FINISHES, _USAGES)
+    st.tuples(_DELTAS, _FINISHES, _USAGES).map(lambda drawn: say(**drawn[0], finish=drawn[1], usage=drawn[2]))
     | st.sampled_from([{"choices": []}, {"error": "broken"}, "nonsense", DONE, {"prompt_progress": {"total": 3}}]),
     max_size=12,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -214,47 +215,36 @@ def test_a_chunk_that_only_tells_progress_does_not_begin_an_answer(choices: list
     assert decode(of(choices=choices, prompt_progress=progress)).begins is begins
 
 
+KEYS = [
+    "choices",
+    "delta",
+    "message",
+    "content",
+    "reasoning",
+    "tool_calls",
+    "function",
+    "index",
+    "id",
+    "error",
+    "usage",
+    "finish_reason",
+    "arguments",
+    "name",
+    "prompt_tokens",
+    "prompt_tokens_details",
+    "cached_tokens",
+    "text",
+    "code",
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "choices",
-                    "delta",
-                    "message",
-                    "content",
-                    "reasoning",
-                    "tool_calls",
-                    "function",
-                    "index",
-                    "id",
-                    "error",
-                    "usage",
-                ]
-                + [
-                    "finish_reason",
-                    "arguments",
-                    "name",
-                    "prompt_tokens",
-                    "prompt_tokens_details",
-                    "cached_tokens",
-                    "text",
-                    "code",
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
     max_leaves=25,
 )
+TOP = ["choices", "error", "usage", "id", "prompt_progress", "object", "message"]
 
 
-@given(
-    st.dictionaries(st.sampled_from(["choices", "error", "usage", "id", "prompt_progress", "object", "message"]), JSON)
-)
+@given(st.dictionaries(st.sampled_from(TOP), JSON))
 def test_no_json_object_is_beyond_reading(fields: dict[str, Any]) -> None:
     chunk = decode(of(**fields))
     assert chunk.failure is None or 400 <= chunk.failure.status <= 599
@@ -263,7 +253,5 @@ def test_no_json_object_is_beyond_reading(fields: dict[str, Any]) -> None:
 
 @given(st.binary(max_size=40))
 def test_no_bytes_raise_anything_but_protocol(data: bytes) -> None:
-    try:
+    with contextlib.suppress(Protocol):
         decode(data)
-    except Protocol:
-        pass

@@ -37,25 +37,34 @@ def settle(raw: str) -> tuple[Shape, str]:
         return Shape.WHOLE, ""
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
-        return _repair(raw, str(error))
+    except (msgspec.DecodeError, RecursionError):
+        return _repair(raw)
     if isinstance(value, str) and value.lstrip().startswith("{"):
         shape, inner = settle(value)
         return (shape, inner) if shape is Shape.WHOLE else (Shape.BAD, "")
     return (Shape.WHOLE, raw) if isinstance(value, dict) else (Shape.BAD, "")
 
 
-def _repair(raw: str, complaint: str) -> tuple[Shape, str]:
+def _repair(raw: str) -> tuple[Shape, str]:
     """Text that msgspec does not read: the standard library allows line ends in strings."""
     try:
         value = json.loads(raw, strict=False)
         if isinstance(value, dict):
             return Shape.WHOLE, json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
-        # msgspec tells a text that stops too early from one that is wrong: by these words, or by the place it names.
-        if "truncated" in complaint or complaint.endswith(f"(byte {len(raw.encode())})"):
+        # Half a number is wrong to msgspec: it is taken off first.
+        if _stops_early(raw) or (raw[-1] in "+-.eE" and _stops_early(raw.rstrip("+-.eE0123456789"))):
             return Shape.CUT, raw if raw.startswith("{") else ""
     return Shape.BAD, ""
+
+
+def _stops_early(raw: str) -> bool:
+    """Whether `raw` is JSON as far as it goes; msgspec tells that from JSON that is wrong, though only in words."""
+    try:
+        msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return "truncated" in str(error)
+    return False
 
 
 class Call:

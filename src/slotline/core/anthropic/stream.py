@@ -63,6 +63,8 @@ class MessageStream:
         """What was repaired or left out, for the log; no text of the answer is in it."""
         self.progress: Progress | None = None
         """How far the upstream is in reading the prompt, as it last said."""
+        self.pieces = 0
+        """How many pieces of the answer came: text, reasoning, fragments of calls. Nothing else is progress."""
         self._message_id = message_id
         self._model = model
         self._tool_id = tool_id
@@ -76,7 +78,6 @@ class MessageStream:
         self._calls = Calls()
         self._tool_ids: set[str] = set()  # of the calls that went out
         self._held = ""  # whitespace that is text only if text follows
-        self.pieces = 0  # pieces of answer that came
         self._finish: str | None = None
         self._matched: str | None = None
         self._refusal = ""

@@ -1,0 +1,62 @@
+"""Which slot of a server a request sits in, where the server lets one choose: llama.cpp's `id_slot`.
+
+A slot keeps in memory what it read last, so a conversation that comes back to its slot has only its new part read. A
+free slot is chosen by how much of the conversation it still holds, else the one that was free for longest: what it
+holds is the least likely to come back.
+
+A conversation is a chain: one number per message, each made from the message and the number before it. Two chains share
+a beginning exactly as far as their messages do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+Chain = Sequence[int]
+
+
+@dataclass(slots=True)
+class _Seat:
+    chain: Chain = ()
+    taken: bool = False
+    freed: int = 0  # a number that grows with every seat given back
+
+
+@dataclass(slots=True)
+class Seats:
+    """The slots of one server, by the ids that it gives them: 0, 1, …"""
+
+    count: int
+    _seats: dict[int, _Seat] = field(default_factory=dict)
+    _clock: int = 0
+
+    def take(self, chain: Chain, avoid: Collection[int] = ()) -> int | None:
+        """A free slot for a conversation; None when all are taken, or in `avoid` (used by someone else)."""
+        free = [slot for slot in range(self.count) if not self._seat(slot).taken and slot not in avoid]
+        if not free:
+            return None
+        slot = max(free, key=lambda slot: (shared(self._seat(slot).chain, chain), -self._seat(slot).freed))
+        seat = self._seat(slot)
+        seat.taken, seat.chain = True, chain
+        return slot
+
+    def give(self, slot: int) -> None:
+        """The slot is free again, and still holds what was said in it; twice is harmless."""
+        seat = self._seat(slot)
+        if seat.taken:
+            self._clock += 1
+            seat.taken, seat.freed = False, self._clock
+
+    def taken(self) -> frozenset[int]:
+        """The slots in use."""
+        return frozenset(slot for slot, seat in self._seats.items() if seat.taken)
+
+    def _seat(self, slot: int) -> _Seat:
+        return self._seats.setdefault(slot, _Seat())
+
+
+def shared(one: Chain, other: Chain) -> int:
+    """How many messages two conversations have in common from their beginning."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
