@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 from fakes.product import Program
+
+
+def pytest_configure() -> None:
+    """No event loop is there until a test makes one: a plugin that asks for it would leave it open (Python 3.11)."""
+    asyncio.set_event_loop(None)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -26,6 +26,9 @@ from slotline.core.queue_frames import Told
 
 _log = logging.getLogger(__name__)
 
+_LAST_WORDS = 0.5
+"""Seconds in which a request that is ended by a shutdown can say so; only clients that do not read need longer."""
+
 
 class ClientGone(Exception):
     """The client cannot be written to any more: it closed the connection, or did not read for `client_write`."""
@@ -133,10 +136,10 @@ class Passage:
             self._task.cancel()
 
     def verdict(self) -> SlotlineError | None:
-        """Why this request was cancelled from inside, taken once; None when its client left."""
+        """Why this request was cancelled from inside, taken once; None when its client left, or left as well."""
         verdict, self._verdict = self._verdict, None
-        if verdict is not None and self._task is not None:
-            self._task.uncancel()
+        if verdict is not None and self._task is not None and self._task.uncancel() > 0:
+            return None
         return verdict
 
     def close(self) -> None:
@@ -187,15 +190,24 @@ class Relay:
                 self._empty.set()
 
     async def drain(self, grace: float) -> None:
-        """Shuts down: waiters are refused now, running answers may end within `grace` seconds, then they are ended."""
+        """Shuts down: waiters are refused now, running answers may end within `grace` seconds, then they are ended.
+
+        Whoever is still there when it returns does not read what is sent to it.
+        """
         self._gate.close()
+        if await self._emptied(grace):
+            return
+        for passage in list(self._passages.values()):
+            passage.stop(ShuttingDown(f"the gateway is shutting down, and drain = {grace:g} s has passed"))
+        await self._emptied(_LAST_WORDS)
+
+    async def _emptied(self, seconds: float) -> bool:
+        """Whether every request has ended, within `seconds`."""
         try:
-            async with asyncio.timeout(grace):
-                await self._empty.wait()
+            async with asyncio.timeout(seconds):
+                return await self._empty.wait()
         except TimeoutError:
-            for passage in list(self._passages.values()):
-                passage.stop(ShuttingDown(f"the gateway is shutting down, and drain = {grace:g} s has passed"))
-            await self._empty.wait()
+            return False
 
     async def _ending(self, passage: Passage, reply: Reply) -> None:
         """Runs the request and gives it its one outcome."""
@@ -238,12 +250,14 @@ class Relay:
         """Relays the answer as it comes; returns the last bytes of it unwritten, so that no reader holds the slot."""
         async with upstream.answer(dialect.body(target, upstream.traits)) as answer:
             async for batch in answer:
-                out = b"".join(map(dialect.feed, batch))
+                out, fault = _translated(dialect, batch)
                 answer.heard(dialect.pieces)
                 if dialect.done:
                     return out
                 if out and dialect.stream:
                     await reply.send(out)
+                if fault is not None:
+                    raise fault
         return dialect.end()
 
     async def _fail(self, reply: Reply, error: SlotlineError) -> None:
@@ -263,3 +277,17 @@ class Relay:
             outcome = Outcome.CLIENT_LEFT_RUNNING
         passage.close()
         self._ended(passage, outcome, error)
+
+
+def _translated(dialect: Dialect, batch: list[bytes]) -> tuple[bytes, Exception | None]:
+    """What a client gets for `batch`, and what is wrong with the rest of it.
+
+    What came before a fault is the client's, whether or not it was read in one piece with the fault.
+    """
+    out = bytearray()
+    try:
+        for data in batch:
+            out += dialect.feed(data)
+    except Exception as fault:  # noqa: BLE001 - raised again, once what came before it is written
+        return bytes(out), fault
+    return bytes(out), None

@@ -209,7 +209,78 @@ def test_a_body_that_need_not_wait_may_be_of_any_size() -> None:
     assert lines.phase(ticket) is Phase.RUNNING
 
 
-# ---- rule 6: leaving -------------------------------------------------------------------------------------------------
+# ---- rule 6: going back to the old place -----------------------------------------------------------------------------
+
+
+def failed(lines: Lines, ticket: Ticket) -> tuple[Ticket, Changes]:
+    """`ticket` goes back because its upstream failed it."""
+    result = lines.retry(ticket, NOW)
+    assert result is not None
+    return result
+
+
+def test_one_whose_upstream_failed_waits_at_its_old_place_for_the_others() -> None:
+    lines = Lines({"x": (1, 9), "y": (1, 9)})
+    (either, other, behind) = (joined(lines, *names)[0] for names in ("xy", "y", "y"))
+    again, changes = failed(lines, either)
+    assert again == Ticket(either.number, frozenset("y"), 0)
+    assert changes == Changes(shifts=(Shift((frozenset("y"),), either.number, by=+1),))
+    assert places(lines, [again, behind]) == [1, 2]
+    assert lines.release(other, NOW).grants == (Grant(again, "y"),)
+
+
+def test_one_that_goes_back_is_granted_at_once_where_another_upstream_has_a_free_slot() -> None:
+    lines = Lines({"x": (1, 9), "y": (1, 9)})
+    (either,) = joined(lines, "x", "y")
+    again, changes = failed(lines, either)
+    assert changes == Changes(grants=(Grant(again, "y"),))
+
+
+def test_the_slot_of_one_that_goes_back_is_granted_on_in_the_same_command() -> None:
+    lines = Lines({"x": (1, 9), "y": (0, 9)})
+    either, behind = joined(lines, "x", "y") + joined(lines, "x")
+    _, changes = failed(lines, either)
+    assert changes.grants == (Grant(behind, "x"),)
+
+
+@pytest.mark.parametrize("what", ["no other upstream", "waiting", "gone"])
+def test_going_back_changes_nothing_for_one_that_has_no_slot_to_give_up_or_nowhere_to_go(what: str) -> None:
+    lines = Lines({"x": (1, 9), "y": (0, 9)})
+    (ticket,) = joined(lines, "x")
+    if what == "waiting":
+        (ticket,) = joined(lines, "x", "y")
+    if what == "gone":
+        lines.leave(ticket, NOW)
+    before = repr(lines)
+    assert lines.retry(ticket, NOW) is None
+    assert repr(lines) == before
+
+
+def test_bounds_do_not_hold_for_one_that_goes_back() -> None:
+    lines = Lines({"x": (1, 0), "y": (0, 0)}, max_waiting=0)
+    either, _ = lines.join("xy", NOW, size=5)
+    again, _ = failed(lines, either)
+    assert lines.place(again) == Place(1, 1)
+
+
+@pytest.mark.parametrize("where_now", ["waiting", "running", "gone"])
+def test_the_ticket_that_went_back_is_gone_under_its_old_name(where_now: str) -> None:
+    lines = Lines({"x": (1, 9), "y": (1 if where_now == "running" else 0, 9)})
+    (either,) = joined(lines, "x", "y")
+    again, _ = failed(lines, either)
+    (behind,) = joined(lines, "y")
+    if where_now == "gone":
+        lines.leave(again, NOW)
+    before = repr(lines), lines.place(behind)
+    assert lines.phase(either) is Phase.GONE
+    assert (lines.leave(either, NOW), lines.release(either, NOW)) == (Changes(), Changes())
+    assert lines.retry(either, NOW) is None
+    with pytest.raises(KeyError):
+        lines.place(either)
+    assert (repr(lines), lines.place(behind)) == before
+
+
+# ---- rule 7: leaving -------------------------------------------------------------------------------------------------
 
 
 def test_leaving_while_waiting_moves_those_behind_and_grants_nothing() -> None:
@@ -347,7 +418,11 @@ class Naive:
     def phase(self, ticket: Ticket) -> Phase:
         if ticket in self.waiting:
             return Phase.WAITING
-        return Phase.RUNNING if any(ticket == other for other, _ in self.running) else Phase.GONE
+        return Phase.RUNNING if self.holds(ticket) is not None else Phase.GONE
+
+    def holds(self, ticket: Ticket) -> str | None:
+        """The upstream on which `ticket` runs."""
+        return next((upstream for other, upstream in self.running if other == ticket), None)
 
     def remove(self, ticket: Ticket) -> None:
         self.waiting = [other for other in self.waiting if other != ticket]
@@ -411,6 +486,24 @@ class AgainstTheModel(RuleBasedStateMachine):
             self.naive.remove(ticket)
         self.check(self.lines.release(ticket, self.tick()), known)
 
+    @rule(target=tickets, ticket=tickets)
+    def retry(self, ticket: Ticket) -> object:
+        known = self.naive.positions()
+        upstream = self.naive.holds(ticket)
+        others = ticket.upstreams - {upstream}
+        result = self.lines.retry(ticket, self.tick())
+        if upstream is None or not others:
+            assert result is None
+            return multiple()
+        again, changes = result or (None, Changes())
+        assert again == Ticket(ticket.number, frozenset(others), ticket.size)
+        self.naive.remove(ticket)
+        self.naive.waiting = sorted([*self.naive.waiting, again], key=lambda waiting: waiting.number)
+        known[again] = self.naive.place(again).position
+        self.all.append(again)
+        self.check(changes, known)
+        return again
+
     @rule(ticket=tickets)
     def leave_of_one_who_was_granted_this_very_moment(self, ticket: Ticket) -> None:
         known = self.naive.positions()
@@ -446,7 +539,7 @@ class AgainstTheModel(RuleBasedStateMachine):
             moved = [t for t in known if t.upstreams in shift.lines and t.number > shift.behind]
             assert {ticket.upstreams for ticket in moved} == set(shift.lines), "a line in which nobody moves"
             for ticket in moved:
-                known[ticket] -= 1
+                known[ticket] += shift.by
         assert {ticket: known[ticket] for ticket in self.naive.waiting} == self.naive.positions()
 
     @invariant()

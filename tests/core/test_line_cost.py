@@ -38,7 +38,7 @@ class CountingList(list[int]):
 
     __iter__ = __reversed__ = __contains__ = __eq__ = __add__ = __mul__ = walk
     __hash__ = None
-    index = count = copy = sort = reverse = remove = insert = extend = walk
+    index = count = copy = sort = reverse = remove = extend = walk
 
 
 class CountingDict(dict[int, Ticket]):
@@ -112,6 +112,16 @@ def test_leaving_a_long_line_looks_up_one_place_and_the_last_of_each_line(where:
 def test_a_grant_from_a_long_line_looks_at_the_first_of_each_line_and_searches_once() -> None:
     lines, (running, *_) = long_line(LONG)
     assert given(lambda: lines.release(running, 0.0)) <= 2 + SEARCH + 2
+
+
+def test_going_back_into_a_long_line_searches_once_and_looks_at_the_first_and_last_of_each_line() -> None:
+    lines, (running, *_) = long_line(LONG)
+    lines.resize("y", 1, 0.0)  # granted to the earliest who may have it: the first of all who wait
+    (elsewhere,) = lines.room("y").running
+    results: list[object] = []
+    assert given(lambda: results.append(lines.retry(elsewhere, 0.0))) <= 2 * SEARCH + 8
+    assert results != [None]
+    assert lines.room("x").running.keys() == {running}
 
 
 def test_a_refusal_by_a_long_line_looks_at_nobody_in_it() -> None:

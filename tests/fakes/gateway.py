@@ -40,6 +40,32 @@ def leave(caller: Caller, way: Exit) -> None:
     caller.writer.transport.abort()  # which alone is a FIN, as long as the caller has read all that came
 
 
+class Stream:
+    """A streamed answer as it comes, piece by piece as it was written."""
+
+    def __init__(self, caller: Caller, answer: Answered) -> None:
+        self.caller = caller
+        self.answer = answer
+        self._pieces = caller.pieces(answer)
+
+    async def next(self) -> bytes:
+        """The next piece."""
+        async with asyncio.timeout(5):
+            return await anext(self._pieces)
+
+    async def until(self, wanted: bytes) -> None:
+        """Reads on until `wanted` has come."""
+        while wanted not in self.answer.body:
+            await self.next()
+
+    async def rest(self) -> bytes:
+        """The whole body, once it has ended."""
+        async with asyncio.timeout(5):
+            async for _ in self._pieces:
+                pass
+        return self.answer.body
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """One request's end, as the gateway logged it."""
@@ -105,6 +131,16 @@ class Front:
         """A message that is asked for; its connection closes with the block."""
         async with calling(self.url, path, ask() if body is None else body, headers) as caller:
             yield caller
+
+    @asynccontextmanager
+    async def streaming(
+        self, body: object = None, path: str = MESSAGES, headers: dict[str, str] | None = None
+    ) -> AsyncIterator[Stream]:
+        """A message whose stream has begun: its head is there."""
+        async with self.calling(body, path, headers) as caller:
+            async with asyncio.timeout(5):
+                answer = await caller.head()
+            yield Stream(caller, answer)
 
     async def fetch(self, body: object = None, path: str = MESSAGES, headers: dict[str, str] | None = None) -> Answered:
         """A message that is asked for, and the whole answer."""

@@ -323,7 +323,7 @@ async def test_further_back_changes_within_100_ms_are_joined_into_one() -> None:
 
 async def test_a_burst_of_any_shape_is_told_rarely_and_never_late() -> None:
     """Beyond the third place: at most one frame in 100 ms, and nobody believes in a place that it lost 100 ms ago."""
-    dice = random.Random(7)  # noqa: S311 - a test needs chance that repeats itself
+    dice = random.Random(7)
     gate = gate_with(x=Berth(1, MANY))
     async with scene(gate) as it:
         _, *waiting = await it.crowd(61)
@@ -441,6 +441,23 @@ async def test_changes_while_a_long_line_is_told_are_told_as_well() -> None:
         await turn.__aexit__()
 
 
+async def test_those_who_are_granted_while_a_long_line_is_told_are_passed_over_by_the_telling() -> None:
+    gate = gate_with(x=Berth(1, MANY))
+    turns = [gate.turn(["x"]) for _ in range(701)]
+    for turn in turns:
+        await turn.__aenter__()
+    await turns[1].__aexit__()
+    await asyncio.sleep(0.1)  # the sweep has begun and is not over
+    assert gate._telling
+    gate.resize("x", 651)
+    await asyncio.sleep(0.2)
+    assert (gate._stirred, gate._telling) == ({}, False)
+    assert [turn._news[-1].place.position for turn in turns[652:]] == list(range(1, 50))
+    assert all(turn.upstream == "x" for turn in turns[2:652])
+    for turn in turns:
+        await turn.__aexit__()
+
+
 # ---- queue_wait ------------------------------------------------------------------------------------------------------
 
 
@@ -509,6 +526,113 @@ async def test_of_several_upstreams_the_longest_queue_wait_holds(x: float, y: fl
         assert (None if error is None else str(error)) == (
             None if limit is None else f"waiting in line: no slot became free within queue_wait = {limit:g} s"
         )
+
+
+# ---- going back: the upstream failed, and another one may serve ------------------------------------------------------
+
+
+async def test_one_whose_upstream_failed_goes_back_to_its_place_and_is_told_anew() -> None:
+    gate = gate_with(x=Berth(1, MANY), y=Berth(1, MANY))
+    async with scene(gate) as it:
+        async with gate.turn(["x", "y"]) as turn:
+            other, behind = await it.come("y"), await it.come("y")
+            assert (turn.upstream, behind.positions) == ("x", [1])
+            assert turn.retry()
+            await settle()
+            assert (await anext(turn)).place == Place(1, 2)
+            assert behind.positions == [1, 2]
+            assert gate.lines.room("x").free == 1
+            other.finish.set()
+            await settle()
+            assert [told async for told in turn] == []
+            assert turn.upstream == "y"
+        await settle()
+        assert behind.started == now()
+
+
+async def test_one_that_goes_back_where_a_slot_is_free_has_it_at_once_and_hears_nothing() -> None:
+    gate = gate_with(x=Berth(1, MANY), y=Berth(1, MANY))
+    async with gate.turn(["x", "y"]) as turn:
+        assert turn.retry()
+        assert [told async for told in turn] == []
+        assert turn.upstream == "y"
+    assert_empty(gate)
+
+
+async def test_one_without_another_upstream_keeps_its_slot() -> None:
+    gate = gate_with(x=Berth(1, MANY), y=Berth(1, MANY))
+    async with gate.turn(["x", "y"]) as turn:
+        assert [turn.retry(), turn.retry()] == [True, False], "each upstream is tried once"
+        assert turn.upstream == "y"
+    assert_empty(gate)
+
+
+async def test_one_that_went_back_leaves_like_any_other() -> None:
+    gate = gate_with(x=Berth(1, MANY), y=Berth(0, MANY))
+    async with scene(gate) as it:
+        async with gate.turn(["x", "y"]) as turn:
+            behind = await it.come("y")
+            assert turn.retry()
+            await settle()
+        await settle()
+        assert behind.positions == [1, 2, 1]
+
+
+async def test_the_slot_that_was_given_up_goes_to_the_next_in_the_same_tick() -> None:
+    gate = gate_with(x=Berth(1, MANY), y=Berth(0, MANY))
+    async with scene(gate) as it, gate.turn(["x", "y"]) as turn:
+        (next_one,) = await it.crowd(1)
+        assert turn.retry()
+        assert (turn.upstream, next_one.turn.upstream) == (None, "x")
+
+
+@pytest.mark.parametrize(("x", "y", "limit"), [(50.0, 5.0, 5.0), (5.0, 0.0, None)])
+async def test_one_that_went_back_waits_for_the_queue_wait_of_those_that_are_left(
+    x: float, y: float, limit: float | None
+) -> None:
+    gate = gate_with(x=Berth(1, MANY, queue_wait=x), y=Berth(0, MANY, queue_wait=y))
+    async with gate.turn(["x", "y"]) as turn:
+        await asyncio.sleep(100.0)
+        assert turn.retry()
+        await anext(turn)
+        if limit is None:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1000.0):
+                    await anext(turn)
+        else:
+            with pytest.raises(QueueTimeout, match="queue_wait = 5 s"):
+                await anext(turn)
+            assert now() == 105.0
+    assert_empty(gate)
+
+
+async def test_one_that_goes_back_to_wait_when_the_gate_is_closed_is_told_so() -> None:
+    gate = gate_with(x=Berth(1, MANY), y=Berth(0, MANY))
+    async with gate.turn(["x", "y"]) as turn:
+        gate.close()
+        assert turn.retry()
+        with pytest.raises(ShuttingDown):
+            await anext(turn)
+    assert_empty(gate)
+
+
+# ---- holding: the slot outlives its request --------------------------------------------------------------------------
+
+
+async def test_a_slot_that_is_held_outlives_its_turn_and_is_given_back_once() -> None:
+    gate = gate_with(x=Berth(1, MANY))
+    async with scene(gate) as it:
+        async with gate.turn(["x"]) as turn:
+            first, second = await it.crowd(2)
+            give_back = turn.hold()
+        await settle()
+        assert gate.lines.room("x").free == 0
+        assert not granted(first)
+        give_back()
+        give_back()
+        await settle()
+        assert first.started == now()
+        assert not granted(second)
 
 
 # ---- closing ---------------------------------------------------------------------------------------------------------

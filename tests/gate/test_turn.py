@@ -23,7 +23,7 @@ class Gate:
     refusal: Exception | None = None
 
     def turn(self) -> Turn:
-        return Turn(["x"], 0, self.join, self.leave)
+        return Turn(["x"], 0, self.join, self.leave, self.retry)
 
     def join(self, _: Turn) -> None:
         self.log.append("join")
@@ -32,6 +32,11 @@ class Gate:
 
     def leave(self, _: Turn) -> None:
         self.log.append("leave")
+
+    def retry(self, turn: Turn) -> bool:
+        self.log.append("retry")
+        turn.requeue()
+        return True
 
 
 def at(position: int, wait: float | None = None) -> Told:
@@ -85,6 +90,29 @@ async def test_a_turn_leaves_when_it_is_cancelled_and_leaving_takes_no_tick() ->
     await asyncio.sleep(0)
     assert gate.log == ["join", "leave"]
     assert task.cancelled()
+
+
+async def test_a_slot_that_is_held_is_left_by_the_call_and_not_by_the_block() -> None:
+    gate = Gate()
+    async with gate.turn() as turn:
+        give_back = turn.hold()
+    assert gate.log == ["join"]
+    give_back()
+    assert gate.log == ["join", "leave"]
+
+
+async def test_one_that_gave_its_slot_up_hears_its_places_anew_and_nothing_of_the_wait_before() -> None:
+    gate = Gate()
+    turn = gate.turn()
+    turn.tell(at(2), join=False)
+    turn.tell(at(1), join=False)
+    turn.grant("x")
+    assert turn.retry()
+    assert (gate.log, turn.upstream) == (["retry"], None)
+    turn.tell(at(1), join=False)
+    assert await anext(turn) == at(1)
+    turn.grant("y")
+    assert (await positions(turn), turn.upstream) == ([], "y")
 
 
 # ---- what is heard ---------------------------------------------------------------------------------------------------

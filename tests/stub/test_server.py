@@ -210,6 +210,18 @@ async def test_an_answer_that_is_not_streamed_says_the_same_as_one_object() -> N
     assert b"from a proxy" in page
 
 
+async def test_a_chunk_of_ones_own_is_folded_into_a_whole_answer() -> None:
+    choice = {"delta": {"content": "mine", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}}
+    body = {"choices": [choice | {"finish_reason": "tool_calls"}], "system_fingerprint": "x"}
+    async with Stub(default=Script((Chunk(body),))) as stub:
+        _, whole = await post(stub, "/v1/chat/completions", chat(stream=False))
+    (folded,) = whole["choices"]
+    assert folded["message"]["content"] == "mine"
+    assert folded["message"]["tool_calls"][0]["id"] == "c"
+    assert (folded["finish_reason"], whole["system_fingerprint"]) == ("tool_calls", "x")
+    assert whole["object"] == "chat.completion"
+
+
 async def test_a_whole_answer_may_break_off_before_its_length_is_reached() -> None:
     async with Stub() as stub:
         stub.play(Script((Text("half of this"), Cut())), Script((Text("all of this"), Close())))
@@ -312,6 +324,7 @@ async def test_a_request_that_cannot_be_answered_is_refused_and_recorded() -> No
         assert (await answer(stub, b"{nonsense")).startswith(b"HTTP/1.1 400")
         assert stub.state.done == 4
         assert stub.state.max_running == 0
+        assert (await get(stub, "/stub/requests"))[1][3]["body"] == "{nonsense"
 
 
 async def test_while_it_loads_every_route_says_so() -> None:

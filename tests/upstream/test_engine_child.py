@@ -66,10 +66,10 @@ def test_at_the_end_of_the_leash_it_leaves_and_takes_its_folder_along() -> None:
 
 
 @pytest.mark.engine
-def test_a_file_that_is_no_model_ends_it_with_1_and_the_file_in_its_last_words(tmp_path: Path) -> None:
+def test_a_file_that_is_no_model_ends_it_with_1_and_the_name_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(b"GGUF")
     order = Order(os.getpid(), str(tmp_path / "engine.sock"), str(path), "m", 1, 64, 1)
     done = subprocess.run(CHILD, input=order.line(), capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.decode().splitlines()[-1] == f"{path} cannot be loaded"
+    assert f"{path} cannot be loaded" in done.stderr.decode().splitlines()  # llama.cpp's own words may come after it

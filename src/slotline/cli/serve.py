@@ -30,8 +30,9 @@ _T = TypeVar("_T")
 @click.option("--port", type=click.IntRange(0, 65535), help="0: any free port.")
 @click.option("--upstream", "urls", multiple=True, metavar="URL", help="An upstream, without a file; repeatable.")
 @click.option("--slots", multiple=True, type=click.IntRange(1), help="Of the upstream: how many requests run at once.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(["auto", *Kind]), help="Of the upstream.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(["auto", *(kind.value for kind in Kind)]), help="Of the upstream.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 def serve(
     *,
     path: Path | None,
@@ -41,6 +42,7 @@ def serve(
     slots: tuple[int, ...],
     kinds: tuple[str, ...],
     verbose: bool,
+    quiet: bool,
 ) -> None:
     """Run the gateway.
 
@@ -48,7 +50,7 @@ def serve(
     embedded engine with its small model. One --slots or --kind holds for every --upstream; as many as there are
     upstreams hold for one each, in order.
     """
-    log.set_up(logging.DEBUG if verbose else logging.INFO)
+    log.set_up(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
     try:
         config = configuration(path) if not urls else for_upstreams(_flags(urls, slots, kinds))
         config = with_address(config, new_host=host, new_port=port)

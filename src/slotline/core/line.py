@@ -14,7 +14,9 @@ upstream. The rules, which the tests prove against a naive model:
    upstreams that is the number of grants before it; where lines only overlap it counts all who may be served before.
 5. Bounds: a ticket that would have to wait is refused at once when as many wait, in the lines that it meets, as its
    upstreams together may have waiting; and when the bodies of all who wait anywhere would take too much memory.
-6. Leaving is total: `leave` takes a ticket out whether it waits, was granted in this very moment, or runs; a second
+6. A ticket whose upstream failed it may go back to its old place, to be served elsewhere; nobody else is any worse
+   off than if it had waited there all the time.
+7. Leaving is total: `leave` takes a ticket out whether it waits, was granted in this very moment, or runs; a second
    time it does nothing. A slot given back is granted on in the same command.
 
 Cost: tickets are numbered by arrival, so a line is an ascending list of numbers. Joining appends, a position is a
@@ -24,7 +26,7 @@ ever walks the line. A move is told as one `Shift` for all who stood behind.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -60,10 +62,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """In `lines`, every waiting ticket that arrived after number `behind` is one place nearer."""
+    """In `lines`, every waiting ticket that arrived after number `behind` has moved: one place nearer, or `by`."""
 
     lines: tuple[frozenset[str], ...]
     behind: int
+    by: int = -1  # +1: somebody came back to a place before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +143,9 @@ class Lines:
 
     def leave(self, ticket: Ticket, now: float) -> Changes:
         """`ticket` is gone, whatever it was doing; those behind it move up, or its slot is granted on."""
-        if self._waiting.pop(ticket.number, None) is None:
+        if not self._waits(ticket):
             return self.release(ticket, now)
+        del self._waiting[ticket.number]
         return Changes(shifts=self._take_out(ticket))
 
     def release(self, ticket: Ticket, now: float) -> Changes:
@@ -151,6 +155,24 @@ class Lines:
             return Changes()
         del self._rooms[upstream].running[ticket]
         return self._fill(now)
+
+    def retry(self, ticket: Ticket, now: float) -> tuple[Ticket, Changes] | None:
+        """A running ticket whose upstream failed it: back in line at its old place, for its other upstreams only.
+
+        None, and nothing has changed, when it has no other. Bounds do not hold for it: it was let in once.
+        """
+        upstream = self._running.get(ticket)
+        others = ticket.upstreams - {upstream}
+        if upstream is None or not others:
+            return None
+        again = Ticket(ticket.number, frozenset(others), ticket.size)
+        line = self._line(again.upstreams)
+        insort(line.waiting, again.number)
+        self._waiting[again.number] = again
+        self._waiting_bytes += again.size
+        put_back = self._behind(line, again.number, by=+1)
+        changes = self.release(ticket, now)
+        return again, Changes(changes.grants, put_back + changes.shifts)
 
     def resize(self, upstream: str, slots: int, now: float) -> Changes:
         """`upstream` now has `slots` slots. Fewer than run now: nobody is ended, and none is granted until it fits."""
@@ -163,13 +185,13 @@ class Lines:
 
     def phase(self, ticket: Ticket) -> Phase:
         """Where `ticket` is in its life."""
-        if ticket.number in self._waiting:
+        if self._waits(ticket):
             return Phase.WAITING
         return Phase.RUNNING if ticket in self._running else Phase.GONE
 
     def place(self, ticket: Ticket) -> Place:
         """Where a waiting ticket stands now. Raises KeyError for one that does not wait."""
-        if ticket.number not in self._waiting:
+        if not self._waits(ticket):
             raise KeyError(ticket)
         meets = self._lines[ticket.upstreams].meets
         ahead = sum(bisect_left(line.waiting, ticket.number) for line in meets)
@@ -212,6 +234,10 @@ class Lines:
                     other.meets.append(line)
         return line
 
+    def _waits(self, ticket: Ticket) -> bool:
+        """Asks for the whole ticket: one that went back to its place kept its number, and is gone as what it was."""
+        return self._waiting.get(ticket.number) == ticket
+
     def _check_bounds(self, line: _Line, size: int) -> None:
         waiting = sum(len(other.waiting) for other in line.meets)
         bound = sum(self._rooms[name].queue for name in line.upstreams)
@@ -226,8 +252,12 @@ class Lines:
         self._waiting_bytes -= ticket.size
         line = self._lines[ticket.upstreams]
         del line.waiting[bisect_left(line.waiting, ticket.number)]
-        lines = tuple(o.upstreams for o in line.meets if o.waiting and o.waiting[-1] > ticket.number)
-        return (Shift(lines, ticket.number),) if lines else ()
+        return self._behind(line, ticket.number, by=-1)
+
+    def _behind(self, line: _Line, number: int, by: int) -> tuple[Shift, ...]:
+        """The move of all who stand behind `number` in the lines that meet `line`, if anybody does."""
+        lines = tuple(o.upstreams for o in line.meets if o.waiting and o.waiting[-1] > number)
+        return (Shift(lines, number, by),) if lines else ()
 
     def _fill(self, now: float) -> Changes:
         """Grants while there is a free slot and someone who may have it (rules 1, 2 and 3)."""

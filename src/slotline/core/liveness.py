@@ -57,6 +57,11 @@ class Silence:
         self.state = State.FLOWING
         self._since = now
 
+    def excuse(self, seconds: float) -> None:
+        """For so long nobody listened, because the caller was busy with what had come: that was no silence."""
+        self._since += seconds
+        self._heard += seconds
+
     @property
     def deadline(self) -> float:
         """When the present silence has lasted too long."""

@@ -53,4 +53,5 @@ def _is_alias(name: str, model: Model) -> bool:
 
 
 def _is_pattern(name: str, model: Model) -> bool:
-    return any(fnmatchcase(name, alias) for alias in model.aliases)
+    """Brackets stand for themselves: clients do ask for models such as `opus[1m]`."""
+    return any(fnmatchcase(name, alias.replace("[", "[[]")) for alias in model.aliases)

@@ -21,12 +21,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look. `loading`: the server cannot serve yet. `slots`: None where it does not show them.
+    """One look. `loading`: the server cannot serve yet. `late`: it is there, and did not answer in time.
 
-    `running`: requests it works on, where it counts them without showing slots.
+    `slots`: None where it does not show them. `running`: requests it works on, where it counts them without showing
+    slots.
     """
 
     loading: bool = False
+    late: bool = False
     slots: tuple[Slot, ...] | None = None
     running: int | None = None
 

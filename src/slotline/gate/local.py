@@ -66,7 +66,7 @@ class LocalGate:
 
         `size`: the bytes that the request keeps in memory while it waits.
         """
-        return Turn(upstreams, size, self._join, self._leave)
+        return Turn(upstreams, size, self._join, self._leave, self._retry)
 
     def resize(self, upstream: str, slots: int) -> None:
         """`upstream` has `slots` slots from now on."""
@@ -95,10 +95,29 @@ class LocalGate:
             raise Busy(str(full), retry_after=self._retry_after(frozenset(turn.upstreams))) from None
         self._turns[turn.ticket] = turn
         self._apply(changes)
-        if turn.upstream is None:
-            place = self._lines.place(turn.ticket)
-            turn.tell(Told(place, self._forecast(turn.ticket.upstreams).wait(place.position)), join=False)
-            self._limit(turn)
+        self._begin_wait(turn, turn.ticket)
+
+    def _retry(self, turn: Turn) -> bool:
+        if turn.ticket is None or (again := self._lines.retry(turn.ticket, self._clock())) is None:
+            return False
+        del self._turns[turn.ticket]
+        turn.requeue()
+        turn.ticket, changes = again
+        self._turns[turn.ticket] = turn
+        self._apply(changes)
+        self._begin_wait(turn, turn.ticket)
+        return True
+
+    def _begin_wait(self, turn: Turn, ticket: Ticket) -> None:
+        """Tells a turn that has just come to wait where it stands, and starts its clock."""
+        if turn.upstream is not None:
+            return
+        if self._closed:  # it ran as the gate closed, and came back
+            turn.end(ShuttingDown("the gateway is shutting down"))
+            return
+        place = self._lines.place(ticket)
+        turn.tell(Told(place, self._forecast(ticket.upstreams).wait(place.position)), join=False)
+        self._limit(turn, ticket)
 
     def _leave(self, turn: Turn) -> None:
         if turn.ticket is None or self._turns.pop(turn.ticket, None) is None:
@@ -108,9 +127,9 @@ class LocalGate:
             self._paces[turn.upstream].add(now - self._lines.room(turn.upstream).running[turn.ticket])
         self._apply(self._lines.leave(turn.ticket, now))
 
-    def _limit(self, turn: Turn) -> None:
+    def _limit(self, turn: Turn, ticket: Ticket) -> None:
         """Starts the clock of `queue_wait`: the longest of its upstreams, and none if one of them has none."""
-        waits = [self._berths[name].queue_wait for name in turn.upstreams]
+        waits = [self._berths[name].queue_wait for name in ticket.upstreams]
         limit = max(waits) if all(waits) else 0.0
         if limit:
             error = QueueTimeout(f"waiting in line: no slot became free within queue_wait = {limit:g} s")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Self
 
 from slotline.core.errors import SlotlineError
@@ -27,9 +28,11 @@ class Turn:
 
     __slots__ = (
         "_error",
+        "_held",
         "_join",
         "_leave",
         "_news",
+        "_retry",
         "_timer",
         "_told",
         "_wake",
@@ -41,11 +44,18 @@ class Turn:
     )
 
     def __init__(
-        self, upstreams: Collection[str], size: int, join: Callable[[Turn], None], leave: Callable[[Turn], None]
+        self,
+        upstreams: Collection[str],
+        size: int,
+        join: Callable[[Turn], None],
+        leave: Callable[[Turn], None],
+        retry: Callable[[Turn], bool],
     ) -> None:
-        """`size`: the bytes kept in memory while it waits. `join`, `leave`: the gate's; `join` may raise."""
+        """`size`: the bytes kept in memory while it waits. `join`, `leave`, `retry`: the gate's; `join` may raise."""
         self._join = join
         self._leave = leave
+        self._retry = retry
+        self._held = False
         self._news: deque[Told] = deque()
         self._told = 0  # the position that the newest item in `_news`, or the last one taken from it, gives
         self._wake: asyncio.Future[None] | None = None
@@ -64,7 +74,20 @@ class Turn:
 
     async def __aexit__(self, *_: object) -> None:
         self._stop_timer()
-        self._leave(self)
+        if not self._held:
+            self._leave(self)
+
+    def hold(self) -> Callable[[], None]:
+        """The slot outlives the turn: it is given back by the call that this returns (a second one does nothing)."""
+        self._held = True
+        return partial(self._leave, self)
+
+    def retry(self) -> bool:
+        """Gives the slot up for the old place in line, to be served by another upstream; False where there is none.
+
+        Iterating goes on from there, and tells the places anew.
+        """
+        return self._retry(self)
 
     def __aiter__(self) -> Self:
         return self
@@ -97,6 +120,12 @@ class Turn:
         self.upstream = upstream
         self._stop_timer()
         self._rouse()
+
+    def requeue(self) -> None:
+        """The slot was given up; what is told from here on is told anew."""
+        self.upstream = None
+        self._told = 0
+        self._news.clear()
 
     def end(self, error: SlotlineError) -> None:
         """Ends the wait with `error`; a turn that has its slot is not touched."""

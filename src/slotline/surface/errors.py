@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from slotline.core.anthropic.errors import body as anthropic_body
-from slotline.core.errors import NotFound, SlotlineError, TooLarge, WrongMethod
+from slotline.core.errors import Invalid, NotFound, SlotlineError, TooLarge, WrongMethod
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +25,7 @@ def error_response(error: SlotlineError, body: bytes) -> web.Response:
 @web.middleware
 async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turns what a handler raises, before an answer has started, into an error answer."""
+    allowed: str | None = None
     try:
         return await handler(request)
     except SlotlineError as known:
@@ -33,10 +34,14 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         if foreign.status < 400:
             raise
         error = _translated(request, foreign)
+        allowed = foreign.headers.get("allow")
     except Exception:  # noqa: BLE001 - the boundary of the routes that do not go through the relay
         _log.exception("request %s: a fault of the gateway itself", request[REQUEST_ID])
         error = SlotlineError("the gateway made a mistake; its log has the details")
-    return error_response(error, anthropic_body(error, request[REQUEST_ID]))
+    response = error_response(error, anthropic_body(error, request[REQUEST_ID]))
+    if allowed is not None:
+        response.headers["allow"] = allowed
+    return response
 
 
 def _translated(request: web.Request, foreign: web.HTTPException) -> SlotlineError:
@@ -47,6 +52,6 @@ def _translated(request: web.Request, foreign: web.HTTPException) -> SlotlineErr
             return WrongMethod(f"{request.path}: this route does not take {request.method}")
         case 413:
             return TooLarge(f"the body is larger than max_body = {request.client_max_size} bytes")
-    error = SlotlineError(foreign.reason)
+    error = Invalid(foreign.reason) if foreign.status < 500 else SlotlineError(foreign.reason)
     error.status = foreign.status
     return error

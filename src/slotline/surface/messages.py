@@ -22,12 +22,10 @@ from slotline.surface.errors import REQUEST_ID
 from slotline.surface.ports import Ports
 from slotline.surface.reply import HttpReply
 
-_ALPHABET = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-
 
 def identity(prefix: str) -> str:
     """A new identity such as `msg_01…`: a prefix and 24 letters and digits."""
-    return prefix + "".join(secrets.choice(_ALPHABET) for _ in range(24))
+    return prefix + secrets.token_hex(12)
 
 
 async def messages(ports: Ports, default: QueueForm, request: web.Request) -> web.StreamResponse:

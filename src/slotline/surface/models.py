@@ -5,13 +5,15 @@ Sources: https://platform.claude.com/docs/en/api/models-list and https://platfor
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from slotline.core.errors import Invalid, NotFound
+from slotline.core.errors import Invalid
+from slotline.core.models import resolve
 from slotline.surface.ports import Ports
 
 _MOST = 1000
@@ -24,7 +26,7 @@ async def list_models(ports: Ports, request: web.Request) -> web.Response:
     after, before = request.query.get("after_id"), request.query.get("before_id")
     if after in names:
         names = names[names.index(after) + 1 :]
-    elif before in names:
+    if before in names:
         names = names[: names.index(before)]
     page = names[:limit] if before is None else names[-limit:]
     answer = {
@@ -38,10 +40,9 @@ async def list_models(ports: Ports, request: web.Request) -> web.Response:
 
 
 async def one_model(ports: Ports, request: web.Request) -> web.Response:
-    """One model by its name or alias. Raises NotFound."""
+    """One model by any name that a request could ask for. Raises NotFound."""
     name = request.match_info["id"]
-    if name not in _names(ports):
-        raise NotFound(f"model: {name[:200]!r} is not served here")
+    resolve(name, ports.catalogue.models())
     return web.Response(body=msgspec.json.encode(_entry(name, ports.settings.started)), content_type="application/json")
 
 
@@ -50,14 +51,14 @@ def _names(ports: Ports) -> list[str]:
     names: dict[str, None] = {}
     for model in ports.catalogue.models():
         names[model.name] = None
-        names.update(dict.fromkeys(alias for alias in model.aliases if not set(alias) & set("*?[")))
+        names.update(dict.fromkeys(alias for alias in model.aliases if not set(alias) & set("*?")))
     return list(names)
 
 
 def _limit(text: str | None) -> int:
     if text is None:
         return _MOST
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST:
+    if not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= _MOST:
         raise Invalid(f"limit: expected a whole number from 1 to {_MOST}, got {text[:80]!r}")
     return int(text)
 

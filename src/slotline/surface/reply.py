@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 
 from aiohttp import web
 
@@ -21,6 +22,11 @@ _STREAM_HEADERS = {
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
 }
+
+_AHEAD = 1 << 20
+"""Bytes that a client may lag behind before its slowness holds up the upstream, and with it a slot."""
+_STEP = 1 << 16
+"""… and how many of them it must then read, within `client_write`, for the answer to go on."""
 
 
 class HttpReply:
@@ -50,20 +56,21 @@ class HttpReply:
 
     async def beat(self) -> None:
         """Opens the stream when `grace` has passed, and breaks every silence of `keepalive`."""
-        await asyncio.sleep(self._grace)
         time = asyncio.get_running_loop().time
+        opening = time() + self._grace
         while True:
-            if self._stream is None or time() - self._written >= self._keepalive:
+            due = opening if self._stream is None else self._written + self._keepalive
+            if (left := due - time()) > 0:
+                await asyncio.sleep(min(left, self._keepalive))  # a stream that opens meanwhile is not due before that
+            else:
                 await self._beat_once()
-            await asyncio.sleep(max(self._keepalive - (time() - self._written), 0.001))
+                opening = time() + self._keepalive
 
     async def _beat_once(self) -> None:
         transport = self._request.transport
         if transport is not None and transport.get_write_buffer_size() == 0:
-            try:
+            with suppress(ClientGone):  # the handler is about to be cancelled for the same reason
                 await self.send(self._dialect.keep_alive())
-            except ClientGone:  # the handler is about to be cancelled for the same reason
-                return
         self._written = asyncio.get_running_loop().time()
 
     async def send(self, data: bytes) -> None:
@@ -78,8 +85,7 @@ class HttpReply:
             await self.send(data)
             await self._close()
             return
-        headers = {} if self._waited is None else {"x-slotline-wait-ms": str(round(self._waited * 1000))}
-        await self._answer(web.Response(body=data, content_type="application/json", headers=headers))
+        await self._answer(web.Response(body=data, content_type="application/json"))
 
     async def fail(self, error: SlotlineError) -> None:
         async with self._opening:  # a stream that is just being opened is open when this goes on
@@ -98,6 +104,8 @@ class HttpReply:
                 stream = web.StreamResponse(headers=_STREAM_HEADERS)
                 await self._patiently(stream.prepare(self._request))
                 self._stream = self.response = stream
+                if (transport := self._request.transport) is not None:
+                    transport.set_write_buffer_limits(high=_AHEAD, low=_AHEAD - _STEP)
         return self._stream
 
     async def _close(self) -> None:
@@ -106,6 +114,8 @@ class HttpReply:
 
     async def _answer(self, response: web.Response) -> None:
         self.response = response
+        if self._waited is not None and not self._dialect.stream:
+            response.headers["x-slotline-wait-ms"] = str(round(self._waited * 1000))
         await self._patiently(response.prepare(self._request))
         await self._patiently(response.write_eof())
 

@@ -27,8 +27,12 @@ class Address:
         """The URL of `path`, which begins with a slash (`/v1/models`, `/slots`)."""
         return self.base + path
 
-    def connector(self) -> aiohttp.BaseConnector:
-        """Connections to this address, as many at once as are asked for: the gate bounds them, not the pool."""
+    def connector(self, keepalive: float | None = None) -> aiohttp.BaseConnector:
+        """Connections to this address, as many at once as are asked for: the gate bounds them, not the pool.
+
+        `keepalive`: for how many seconds one may wait for its next use; None: each is used once.
+        """
+        once = keepalive is None
         if self.socket is not None:
-            return aiohttp.UnixConnector(self.socket, limit=0)
-        return aiohttp.TCPConnector(limit=0, ttl_dns_cache=60)
+            return aiohttp.UnixConnector(self.socket, limit=0, force_close=once, keepalive_timeout=keepalive)
+        return aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, force_close=once, keepalive_timeout=keepalive)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -28,7 +31,7 @@ class Told:
         """The JSON body of a good answer as `shape`; None where it is something else, a page of HTML for instance."""
         try:
             return msgspec.json.decode(self.body, type=shape) if self.status == 200 else None
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
 
@@ -39,7 +42,7 @@ class Asker:
     """
 
     def __init__(self, session: aiohttp.ClientSession, address: Address, limit: float) -> None:
-        """`limit`: seconds for one question."""
+        """`session`: one that keeps no connections. `limit`: seconds for one question."""
         self._session = session
         self._address = address
         self.limit = limit
@@ -51,7 +54,7 @@ class Asker:
         return await self._ask("POST", path, body)
 
     async def _ask(self, method: str, path: str, body: bytes | None) -> Told:
-        headers = {"connection": "close"} | ({} if body is None else {"content-type": "application/json"})
+        headers = {} if body is None else {"content-type": "application/json"}
         async with (
             asyncio.timeout(self.limit),
             self._session.request(
@@ -63,17 +66,46 @@ class Asker:
 
 async def read_some(response: aiohttp.ClientResponse) -> bytes:
     """What has arrived, at least one byte; empty at the end, and where the connection broke."""
+    content = response.content
     try:
-        return await response.content.readany()
+        return await content.readany()
     except FAILURES:
-        return b""
+        # The library reports a break before what came ahead of it, and that may be the whole answer.
+        content.set_exception(None)  # type: ignore[arg-type]
+        content.feed_eof()
+        return content.read_nowait()
 
 
-async def read_at_most(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The body up to `limit` bytes, or up to where the connection broke."""
+async def read_at_most(response: aiohttp.ClientResponse, limit: int, within: float | None = None) -> bytes:
+    """The body up to `limit` bytes, or what came `within` so many seconds, or up to where the connection broke."""
     parts: list[bytes] = []
     size = 0
-    while size < limit and (data := await read_some(response)):
-        parts.append(data)
-        size += len(data)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            while size < limit and (data := await read_some(response)):
+                parts.append(data)
+                size += len(data)
     return b"".join(parts)[:limit]
+
+
+def reason(error: Exception) -> str:
+    """What went wrong with a connection, in words that name no address: clients read them too."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "its name cannot be resolved"
+        case aiohttp.ClientConnectorCertificateError():
+            return f"its certificate is not accepted: {error.certificate_error}"
+        case aiohttp.ClientConnectorError():
+            return _words(error.os_error)
+        case aiohttp.ServerDisconnectedError():
+            return "it closed the connection without an answer"
+        case _:
+            return _words(error)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):  # whose number is not one of the system's
+        return f"TLS failed: {error.reason or error}"
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno).lower()
+    return type(error).__name__

@@ -7,14 +7,17 @@ of the HTTP library are translated here, and nowhere else.
 from __future__ import annotations
 
 import asyncio
+import errno
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace, TracebackType
 from typing import Self
 
 import aiohttp
 
-from slotline.core.errors import Protocol, Unreachable, UpstreamStatus
+from slotline.core.errors import Protocol, Unreachable, UpstreamFailure, UpstreamStatus
 from slotline.core.kind import Kind, Traits
 from slotline.core.limits import Limits
 from slotline.core.liveness import Silence, State
@@ -22,7 +25,7 @@ from slotline.core.openai.errors import explain
 from slotline.core.reading import Reading
 from slotline.core.sse import Event, Parser
 from slotline.upstream.address import Address
-from slotline.upstream.asker import FAILURES, Asker, read_at_most, read_some
+from slotline.upstream.asker import FAILURES, Asker, read_at_most, read_some, reason
 from slotline.upstream.deadline import Deadline
 from slotline.upstream.kinds import llama_cpp, openai
 from slotline.upstream.probe import Health, Sighting, look
@@ -30,7 +33,13 @@ from slotline.upstream.vigil import Call, Vigil
 
 _CHAT = "/v1/chat/completions"
 _JSON = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
-_STALE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+_OURS = {"user-agent": "slotline"}
+_KEEPALIVE = 4.0
+"""Seconds for which a connection waits for its next request: less than the 5 s after which llama-server and uvicorn
+(vLLM, SGLang) close one, so that hardly ever a request meets a connection that is being closed."""
+_STALE_WITHIN = 1.0
+"""Seconds within which a connection that was closed already shows it: one round trip, on the slowest of networks."""
+_LOADING = re.compile(r"\bloading\b", re.IGNORECASE)  # and not "overloaded", which other servers say with a 503
 
 
 class UpstreamClient:
@@ -51,27 +60,42 @@ class UpstreamClient:
     async def __aenter__(self) -> Self:
         reused = aiohttp.TraceConfig()
         reused.on_connection_reuseconn.append(_note_reuse)
-        self._session = aiohttp.ClientSession(
-            connector=self._address.connector(),
-            headers=self._headers,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.limits.connect, sock_read=None),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
-            trace_configs=[reused],
-            skip_auto_headers=("Accept-Encoding",),
-        )
-        self._asker = Asker(self._session, self._address, self.limits.connect)
+        self._session = self._new_session(self._address.connector(_KEEPALIVE), [reused])
+        self._questions = self._new_session(self._address.connector(), [])
+        self._asker = Asker(self._questions, self._address, self.limits.connect)
         self._vigil = Vigil(self._reading, self.limits.poll)
-        self._keeping = asyncio.create_task(self._vigil.keep(), name=f"vigil {self.name}")
+        self._tasks = await asyncio.TaskGroup().__aenter__()
+        self._keeping = self._tasks.create_task(self._vigil.keep(), name=f"vigil {self.name}")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._keeping.cancel()
-        await asyncio.wait([self._keeping])
-        await self._session.close()
+        try:
+            if isinstance(error, asyncio.CancelledError):  # which a fault of the vigil may have brought about
+                await self._tasks.__aexit__(kind, error, trace)
+            else:  # an error of the body arrives as it is, not in a group
+                await self._tasks.__aexit__(None, None, None)
+        finally:
+            await self._session.close()
+            await self._questions.close()
+
+    def _new_session(
+        self, connector: aiohttp.BaseConnector, traces: list[aiohttp.TraceConfig]
+    ) -> aiohttp.ClientSession:
+        """Its own limits are all switched off but for that of connecting: silence is bounded by its meaning, here."""
+        connect = self.limits.connect
+        return aiohttp.ClientSession(
+            connector=connector,
+            headers=_OURS | self._headers,
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect, sock_read=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            trace_configs=traces,
+            skip_auto_headers=("Accept-Encoding",),
+        )
 
     @property
     def traits(self) -> Traits:
@@ -80,9 +104,12 @@ class UpstreamClient:
         return Traits(self._kind or seen.kind or Kind.OPENAI, seen.context, seen.vision)
 
     async def look(self) -> Sighting:
-        """Asks the server how it is, and remembers the answer."""
-        self.sighting = await look(self._asker, self._kind)
-        return self.sighting
+        """Asks the server how it is, and remembers the answer; what it once told of itself holds while it is away."""
+        seen = await look(self._asker, self._kind)
+        if seen.state is not Health.UP and self.sighting.models:
+            seen = replace(self.sighting, state=seen.state, reason=seen.reason)
+        self.sighting = seen
+        return seen
 
     @asynccontextmanager
     async def answer(self, body: bytes) -> AsyncIterator[Answer]:
@@ -90,17 +117,14 @@ class UpstreamClient:
         now = asyncio.get_running_loop().time()
         silence = Silence(self.limits, now)
         async with Deadline(silence.deadline, silence.overdue) as deadline:
-            call = Call(silence, deadline, now)
-            self._vigil.sent(call)
+            call = Call(silence, deadline)
+            response = await self._head(body, call)
+            self._vigil.answered(call)
             try:
-                response = await self._head(body, call)
-                self._vigil.answered(call)
-                try:
-                    yield Answer(self.name, response, self.limits, silence, deadline)
-                finally:
-                    response.release()  # closes the connection unless its body has been read to the end
+                yield Answer(self.name, response, self.limits, silence, deadline)
             finally:
                 self._vigil.ended(call)
+                _let_go(response)
 
     async def count(self, body: bytes) -> int | None:
         """The tokens of a chat request's prompt, by the server's own template and tokenizer; None where it has none."""
@@ -117,54 +141,72 @@ class UpstreamClient:
     async def _head(self, body: bytes, call: Call) -> aiohttp.ClientResponse:
         """The response to `body`, once it is a good one; a server that says it is loading is asked again."""
         time = asyncio.get_running_loop().time
-        silence, deadline = call.silence, call.deadline
+        silence, told = call.silence, False
         while True:
             try:
-                response = await self._send(body)
-            except Unreachable:
-                if silence.state is not State.LOADING:
+                response = await self._watched(body, call)
+                if response.status == 200:
+                    silence.bytes(time())
+                    return response
+                failure = await self._refusal(response)
+                if failure.upstream_status != 503 or not _LOADING.search(failure.body):
+                    raise failure
+                told = True
+            except _NotSent:
+                if not told:
                     raise
-                await asyncio.sleep(self.limits.poll)  # it said that it loads, so this is one more part of that
-                continue
-            if response.status == 200:
-                silence.bytes(time())
-                return response
-            failure = await self._refusal(response)
-            if failure.upstream_status != 503 or "load" not in failure.body.lower():
-                raise failure
+                # It said that it loads, and that it cannot be connected to is one more part of that.
             silence.saw(State.LOADING, time())
-            deadline.move(silence.deadline)
+            call.deadline.move(silence.deadline)
             await asyncio.sleep(self.limits.poll)
+
+    async def _watched(self, body: bytes, call: Call) -> aiohttp.ClientResponse:
+        """One request, watched over for as long as nothing comes back; between two of them there is nothing to see."""
+        self._vigil.sent(call, asyncio.get_running_loop().time())
+        try:
+            return await self._send(body)
+        finally:
+            self._vigil.ended(call)
 
     async def _send(self, body: bytes) -> aiohttp.ClientResponse:
         """One request; a kept-alive connection that turns out to be closed is forgotten, and the next one tried."""
+        time = asyncio.get_running_loop().time
         while True:
             trace: dict[str, bool] = {}
+            began = time()
             try:
                 return await self._session.post(
                     self._address.url(_CHAT), data=body, headers=_JSON, allow_redirects=False, trace_request_ctx=trace
                 )
-            except _STALE as error:
-                if not trace.get("reused"):
-                    raise self._unreachable(error) from error
             except FAILURES as error:
-                raise self._unreachable(error) from error
+                if not trace.get("reused") or not _was_closed(error) or time() - began > _STALE_WITHIN:
+                    raise self._unreachable(error) from error
 
-    def _unreachable(self, error: BaseException) -> Unreachable:
-        if isinstance(error, aiohttp.ConnectionTimeoutError):
-            limit = f"connect = {self.limits.connect:g} s"
-            return Unreachable(f"connecting to the upstream {self.name}: no connection within {limit}")
-        reason = str(error) or type(error).__name__
-        return Unreachable(f"the upstream {self.name} cannot be reached: {reason}")
+    def _unreachable(self, error: Exception) -> UpstreamFailure:
+        match error:
+            case aiohttp.ClientResponseError():
+                return Protocol(f"the upstream {self.name} answered with something that is not HTTP")
+            case aiohttp.ConnectionTimeoutError():
+                limit = f"connect = {self.limits.connect:g} s"
+                return _NotSent(f"connecting to the upstream {self.name}: no connection within {limit}")
+            case aiohttp.ClientConnectorError():
+                return _NotSent(f"the upstream {self.name} cannot be reached: {reason(error)}")
+            case _:
+                return Unreachable(f"the upstream {self.name} did not answer: {reason(error)}")
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> UpstreamStatus:
+        """The error for a head that is no good one. Its text is a small thing: it has as long as a connection has."""
         try:
             if response.status < 400:
                 raise Protocol(f"the upstream {self.name} answered with status {response.status}, which is no answer")
-            text = await read_at_most(response, UpstreamStatus.MAX_BODY)
+            text = await read_at_most(response, UpstreamStatus.MAX_BODY, self.limits.connect)
             return explain(response.status, text, response.headers.get("content-type", ""))
         finally:
-            response.release()
+            _let_go(response)
+
+
+class _NotSent(Unreachable):
+    """No connection was made, so the request has not left."""
 
 
 class Answer:
@@ -182,9 +224,11 @@ class Answer:
         self._silence = silence
         self._deadline = deadline
         self._time = asyncio.get_running_loop().time
+        self._left = self._time()  # when the caller got what there was; since then nobody listens
         self._parser = Parser(limits.max_event)
         self._pieces = 0
         self._ended = False
+        self._failure: UpstreamStatus | None = None  # comes next
         self._is_stream = response.content_type == "text/event-stream"
         if not self._is_stream and response.content_type != "application/json":
             raise Protocol(f"the upstream {name} answered with {response.content_type}, not with a stream of events")
@@ -194,19 +238,23 @@ class Answer:
 
     async def __anext__(self) -> list[bytes]:
         """The next events. What the caller does with them is not the upstream's silence."""
+        if self._failure is not None:
+            raise self._failure
         if self._ended:
             raise StopAsyncIteration
+        self._silence.excuse(self._time() - self._left)
         self._deadline.move(self._silence.deadline)
         try:
             return await self._events() if self._is_stream else [await self._whole()]
         finally:
             self._deadline.suspend()
+            self._left = self._time()
 
     def heard(self, pieces: int) -> None:
         """`pieces` of the answer were in what has come so far: its silence begins anew with each."""
         if pieces > self._pieces:
             self._pieces = pieces
-            self._silence.piece(self._time())
+            self._silence.piece(self._left)
 
     async def _events(self) -> list[bytes]:
         while data := await read_some(self._response):
@@ -221,10 +269,15 @@ class Answer:
 
     def _data(self, events: list[Event]) -> list[bytes]:
         """What the dialect reads. Very old servers report a failure as an event of another name, then nothing."""
+        data: list[bytes] = []
         for event in events:
             if event.name == "error":
-                raise explain(500, event.data, "application/json")
-        return [event.data for event in events]
+                self._failure = explain(500, event.data, "application/json")
+                break
+            data.append(event.data)
+        if self._failure is not None and not data:
+            raise self._failure
+        return data
 
     async def _whole(self) -> bytes:
         """The one JSON object that some servers send although a stream was asked for; `max_event` bounds it."""
@@ -234,6 +287,26 @@ class Answer:
         if len(whole) > limit:
             raise Protocol(f"the upstream {self._name} sent an answer of more than max_event = {limit} bytes")
         return whole
+
+
+def _let_go(response: aiohttp.ClientResponse) -> None:
+    """Keeps the connection for the next request if this body has been read to its end; else breaks it off.
+
+    Breaks it off, and does not close it: closing would first send all that a server has not yet read of a long request.
+    """
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.release()
+
+
+def _was_closed(error: Exception) -> bool:
+    """Whether an unused connection fails like this that the server had closed: with an end, or a broken pipe.
+
+    Not with a reset: that is how a server ends which had got the request, and a request is not sent to two.
+    """
+    return isinstance(error, aiohttp.ServerDisconnectedError) or (
+        isinstance(error, OSError) and error.errno == errno.EPIPE
+    )
 
 
 async def _note_reuse(session: object, context: SimpleNamespace, params: object) -> None:

@@ -14,20 +14,24 @@ from typing import Self
 
 
 class Deadline:
-    """`async with Deadline(at, error)`: cancels the block at `at` (loop time) and raises what `error()` returns."""
+    """`async with Deadline(at, error)`: cancels the block at `at` (loop time) and raises what `error()` returned then.
 
-    __slots__ = ("_armed", "_at", "_error", "_expired", "_loop", "_task", "_timer")
+    A cancellation from outside wins over it, whichever of the two came first.
+    """
+
+    __slots__ = ("_armed", "_at", "_cancelling", "_error", "_failure", "_loop", "_task", "_timer")
 
     def __init__(self, at: float, error: Callable[[], Exception]) -> None:
         self._at = at
         self._error = error
-        self._expired = False
+        self._failure: Exception | None = None  # made when the deadline passes: a moment later it might be another
         self._armed = inf  # when the timer will look
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
+        self._cancelling = 0 if self._task is None else self._task.cancelling()
         self._arm()
         return self
 
@@ -45,11 +49,12 @@ class Deadline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._disarm()
-        if not self._expired or self._task is None:
+        self._armed = -inf  # no `move` arms it again
+        if self._failure is None or self._task is None:
             return
-        remaining = self._task.uncancel()
-        if remaining == 0 and (kind is None or issubclass(kind, asyncio.CancelledError)):
-            raise self._error() from error
+        ours_alone = self._task.uncancel() <= self._cancelling
+        if ours_alone and (kind is None or issubclass(kind, asyncio.CancelledError)):
+            raise self._failure from error
 
     def _arm(self) -> None:
         self._disarm()
@@ -69,5 +74,5 @@ class Deadline:
         if self._loop.time() < self._at:
             self._arm()
         elif self._task is not None:
-            self._expired = True
+            self._failure = self._error()
             self._task.cancel()

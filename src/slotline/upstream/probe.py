@@ -13,8 +13,10 @@ from enum import StrEnum
 import msgspec
 
 from slotline.core.kind import Kind
-from slotline.upstream.asker import FAILURES, Asker
+from slotline.upstream.asker import FAILURES, Asker, Told, reason
 from slotline.upstream.kinds.llama_cpp import Props
+
+_LOADING = b"loading model"
 
 
 class Health(StrEnum):
@@ -43,7 +45,7 @@ class _Listing(msgspec.Struct):
     class Entry(msgspec.Struct):
         id: str
 
-    data: list[Entry]
+    data: list[Entry] | None  # Ollama says null when it has none
 
 
 async def look(ask: Asker, kind: Kind | None) -> Sighting:
@@ -53,21 +55,36 @@ async def look(ask: Asker, kind: Kind | None) -> Sighting:
     except TimeoutError:
         return Sighting(Health.DOWN, kind, reason=f"no answer to a probe within {ask.limit:g} s")
     except FAILURES as error:
-        return Sighting(Health.DOWN, kind, reason=str(error) or type(error).__name__)
+        return Sighting(Health.DOWN, kind, reason=reason(error))
 
 
 async def _look(ask: Asker, kind: Kind | None) -> Sighting:
     health = await ask.get("/health")
-    if health.status == 503:
-        return Sighting(Health.LOADING, kind or Kind.LLAMA_CPP, reason=health.body[:200].decode("utf-8", "replace"))
-    props = (await ask.get("/props")).read(Props) if kind in {None, Kind.LLAMA_CPP} else None
+    loading = health.status == 503
+    if loading:
+        kind = kind or (Kind.LLAMA_CPP if _LOADING in health.body.lower() else None)
+    props = (await ask.get("/props")).read(Props) if not loading and kind in {None, Kind.LLAMA_CPP} else None
     if props is not None:
         kind = Kind.LLAMA_CPP
-    listing = (await ask.get("/v1/models")).read(_Listing)
-    if listing is None:
-        return Sighting(Health.DOWN, kind, reason="it answers, but not as an OpenAI-compatible server: no /v1/models")
-    models = tuple(entry.id for entry in listing.data)
+    listing = await ask.get("/v1/models")
+    models = _models(listing)
+    if loading or listing.status == 503:
+        why = health if loading else listing
+        return Sighting(Health.LOADING, kind, models or (), reason=why.body[:200].decode("utf-8", "replace"))
+    if models is None:
+        return Sighting(Health.DOWN, kind, reason=_no_listing(listing.status))
     if props is None:
         return Sighting(Health.UP, kind or Kind.OPENAI, models)
     settings = props.default_generation_settings
     return Sighting(Health.UP, kind, models, props.total_slots, settings.n_ctx, props.modalities.vision)
+
+
+def _models(listing: Told) -> tuple[str, ...] | None:
+    found = listing.read(_Listing)
+    return None if found is None else tuple(entry.id for entry in found.data or ())
+
+
+def _no_listing(status: int) -> str:
+    if status in {401, 403}:
+        return f"it refuses the gateway's key, or the lack of one: /v1/models answers with status {status}"
+    return f"it answers, but not as an OpenAI-compatible server: /v1/models with status {status} lists no models"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from slotline.core.errors import Unreachable
+from slotline.core.errors import NotFound, Unreachable
 from slotline.core.kind import Traits
 from slotline.core.models import Model, merged, resolve
 from slotline.upstream.client import UpstreamClient
@@ -23,9 +23,12 @@ class Roster:
         return self._configured or merged((name, u.sighting.models) for name, u in self._upstreams.items())
 
     async def resolve(self, name: str) -> Model:
-        if not self._configured:
-            await self._ask_the_unseen()
-        return resolve(name, self.models())
+        try:
+            return resolve(name, self.models())
+        except NotFound:
+            if self._configured or not await self._ask_the_unseen():
+                raise
+        return self._anew(name)
 
     def traits(self, model: Model) -> Traits:
         return self._upstreams[min(model.upstreams)].traits
@@ -46,12 +49,22 @@ class Roster:
             return None
         return "; ".join(f"{name} is {seen.state} {seen.reason}".rstrip() for name, seen in states.items())
 
-    async def _ask_the_unseen(self) -> None:
-        """Before a model can be called unknown, every upstream must have listed its models once."""
+    async def _ask_the_unseen(self) -> bool:
+        """Before a model can be called unknown, every upstream must have listed its models once; False: all have."""
         unseen = [upstream for upstream in self._upstreams.values() if not upstream.sighting.models]
-        if not unseen:
-            return
         await asyncio.gather(*(upstream.look() for upstream in unseen))
-        if not self.models():
-            reasons = "; ".join(f"{upstream.name}: {upstream.sighting.reason}" for upstream in unseen)
-            raise Unreachable(f"no upstream can say which models there are ({reasons})")
+        return bool(unseen)
+
+    def _anew(self, name: str) -> Model:
+        """The model after all were asked. One that still loads and cannot list anything yet may well have it."""
+        try:
+            return resolve(name, self.models())
+        except NotFound:
+            silent = {key: u.sighting for key, u in self._upstreams.items() if not u.sighting.models}
+            loading = frozenset(key for key, seen in silent.items() if seen.state is Health.LOADING)
+            if loading:
+                return Model(name, loading, name)
+            if not self.models() and all(seen.state is not Health.UP for seen in silent.values()):
+                reasons = "; ".join(f"{key}: {seen.reason}" for key, seen in silent.items())
+                raise Unreachable(f"no upstream can say which models there are ({reasons})") from None
+            raise

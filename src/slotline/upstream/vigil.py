@@ -21,8 +21,8 @@ class Call:
 
     silence: Silence
     deadline: Deadline
-    sent: float
     slot: int | None = None
+    sent: float = 0.0  # when it last went out
 
     def judge(self, reading: Reading, answering: int, now: float) -> None:
         self.silence.saw(meaning(reading, slot=self.slot, answering=answering), now)
@@ -40,8 +40,9 @@ class Vigil:
         self._answering: set[Call] = set()
         self._needed = asyncio.Event()
 
-    def sent(self, call: Call) -> None:
+    def sent(self, call: Call, now: float) -> None:
         """The request is out, and nothing has come back."""
+        call.sent = now
         self._silent.add(call)
         self._needed.set()
 

@@ -38,6 +38,7 @@ class MessagesDialect:
         self._raw = raw
         self._version = version
         self._request: MessagesRequest | None = request
+        self._prepared: tuple[str, Traits, bytes] | None = None
         self._request_id = request_id
         self._form = form
         self._warming = request.max_tokens == 0
@@ -61,14 +62,17 @@ class MessagesDialect:
         return self._messages.pieces
 
     def shelve(self) -> None:
-        self._request = None
+        self._request = self._prepared = None
 
     def body(self, target: str, traits: Traits) -> bytes:
         """Raises Invalid for content that a server of these `traits` cannot take, such as images without eyes."""
+        if self._prepared is not None and self._prepared[:2] == (target, traits):
+            return self._prepared[2]
         request = self._request or parse(self._raw, version=self._version)
-        return chat_body(
-            request, model=target, kind=traits.kind, vision=traits.vision is not False, context=traits.context
-        )
+        vision = traits.vision is not False
+        body = chat_body(request, model=target, kind=traits.kind, vision=vision, context=traits.context)
+        self._prepared = (target, traits, body)
+        return body
 
     def feed(self, data: bytes) -> bytes:
         return self._out(self._messages.feed(data))

@@ -1,0 +1,201 @@
+"""The four parts that the relay joins, made by hand, and one journal of what happens to them, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+from slotline.core.errors import Protocol, SlotlineError, StreamClosedEarly
+from slotline.core.kind import Kind, Traits
+from slotline.core.queue_frames import Told
+from slotline.relay import ClientGone
+
+Journal = list[str]
+PLAIN = Traits(Kind.OPENAI)
+
+
+@dataclass(eq=False)
+class Turn:
+    """A place in line: what the test puts into `news` is told; a name is an upstream whose slot is granted."""
+
+    journal: Journal
+    news: asyncio.Queue[Told | str | SlotlineError]
+    refusal: SlotlineError | None
+    upstream: str | None = None
+
+    async def __aenter__(self) -> Self:
+        if self.refusal is not None:
+            raise self.refusal
+        self.journal.append("join")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.journal.append("leave")
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Told:
+        match await self.news.get():
+            case Told() as told:
+                return told
+            case str() as upstream:
+                self.upstream = upstream
+                raise StopAsyncIteration
+            case error:
+                raise error
+
+
+@dataclass(eq=False)
+class Gate:
+    """One turn at a time is enough for the relay. `refusal`: nobody joins."""
+
+    journal: Journal
+    news: asyncio.Queue[Told | str | SlotlineError] = field(default_factory=asyncio.Queue)
+    refusal: SlotlineError | None = None
+    asked: list[tuple[set[str], int]] = field(default_factory=list)
+
+    def turn(self, upstreams: Collection[str], size: int) -> Turn:
+        self.asked.append((set(upstreams), size))
+        return Turn(self.journal, self.news, self.refusal)
+
+    def close(self) -> None:
+        self.journal.append("gate closed")
+
+
+@dataclass(eq=False)
+class Upstream:
+    """`says`: lists of events are read together, an error is raised, None is the end of the body.
+
+    `refusal`: raised in place of an answer's head.
+    """
+
+    journal: Journal
+    says: asyncio.Queue[list[bytes] | SlotlineError | None] = field(default_factory=asyncio.Queue)
+    refusal: SlotlineError | None = None
+    traits: Traits = PLAIN
+    bodies: list[bytes] = field(default_factory=list)
+    pieces: list[int] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def answer(self, body: bytes) -> AsyncIterator[Upstream]:
+        self.bodies.append(body)
+        self.journal.append("sent")
+        try:
+            await asyncio.sleep(0)
+            if self.refusal is not None:
+                raise self.refusal
+            yield self
+        finally:
+            self.journal.append("closed")
+
+    def heard(self, pieces: int) -> None:
+        self.pieces.append(pieces)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[bytes]:
+        match await self.says.get():
+            case None:
+                raise StopAsyncIteration
+            case list() as batch:
+                return batch
+            case error:
+                raise error
+
+
+@dataclass(eq=False)
+class Dialect:
+    """Puts every event into angle brackets; `end` completes the answer, `nonsense` and `bug` break it."""
+
+    stream: bool = True
+    done: bool = False
+    pieces: int = 0
+    shelved: int = 0
+
+    def shelve(self) -> None:
+        self.shelved += 1
+
+    def body(self, target: str, traits: Traits) -> bytes:
+        return f"{target} for {traits.kind}".encode()
+
+    def feed(self, data: bytes) -> bytes:
+        match data:
+            case b"end":
+                self.done = True
+            case b"nonsense":
+                raise Protocol("nonsense from the upstream")
+            case b"bug":
+                raise KeyError("a secret of the gateway")
+        self.pieces += 1
+        return b"<%b>" % data if self.stream else b""
+
+    def end(self) -> bytes:
+        if self.pieces == 0:
+            raise StreamClosedEarly("nothing came")
+        self.done = True
+        return b"<the end>"
+
+    def whole(self) -> bytes:
+        assert self.done
+        return b"the whole answer"
+
+    def place(self, told: Told) -> bytes:
+        return b"place %d" % told.place.position
+
+    def keep_alive(self) -> bytes:
+        return b": \n\n"
+
+    def error_event(self, error: SlotlineError) -> bytes:
+        return str(error).encode()
+
+    def error_body(self, error: SlotlineError) -> bytes:
+        return str(error).encode()
+
+
+@dataclass(eq=False)
+class Reply:
+    """The client's end. `reads`: cleared, the client reads nothing; `gone`: it cannot be written to."""
+
+    journal: Journal
+    reads: asyncio.Event = field(default_factory=asyncio.Event)
+    gone: bool = False
+    started: bool = False
+    error: SlotlineError | None = None
+    seconds: float | None = None
+    beats: int = 0  # hearts that beat now
+
+    def __post_init__(self) -> None:
+        self.reads.set()
+
+    def waited(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def beat(self) -> None:
+        self.beats += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.beats -= 1
+
+    async def send(self, data: bytes) -> None:
+        await self._write(f"send {data.decode()}")
+
+    async def finish(self, data: bytes) -> None:
+        await self._write(f"finish {data.decode()}")
+
+    async def fail(self, error: SlotlineError) -> None:
+        self.error = error
+        await self._write(f"fail {type(error).__name__}")
+
+    async def _write(self, what: str) -> None:
+        await self.reads.wait()
+        await asyncio.sleep(0)
+        if self.gone:
+            raise ClientGone("the client closed the connection")
+        self.started = True
+        self.journal.append(what)

@@ -1,0 +1,264 @@
+"""Clients that leave, at any time and in any way: what they held is free at once, and nobody calls it an error."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+
+import pytest
+
+from fakes.checker import check
+from fakes.gateway import Exit, Front, fronted, leave
+from fakes.product import Caller, ask
+from slotline.core.limits import Limits
+from slotline.stub import Stub
+from slotline.stub.script import Comment, Done, Finish, Hang, Head, Hold, Repeat, Role, Script, Text, Tokens, Usage
+from slotline.stub.standard import hang, head_then_silence, held, ok, stall
+
+CHAT = "/v1/chat/completions"
+HUGE = Script((Head(), Role(), Repeat((Text("x" * (1 << 20)),))))
+
+ways = pytest.mark.parametrize("way", Exit)
+streams = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+
+
+@contextmanager
+def deaf(stub: Stub) -> Iterator[None]:
+    """In place of the stub, which is stopped: somebody to whom connecting takes for ever."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((stub.host, stub.port))
+        listener.listen(0)
+        crowd: list[socket.socket] = []
+        try:
+            while not crowd or _connects(crowd[-1], stub.port):
+                crowd.append(socket.socket())
+            yield
+        finally:
+            for each in crowd:
+                each.close()
+
+
+def _connects(client: socket.socket, port: int) -> bool:
+    """Whether there was still room; on loopback a connection is made at once, or not at all."""
+    client.settimeout(0.05)
+    try:
+        client.connect(("127.0.0.1", port))
+    except TimeoutError:
+        return False
+    return True
+
+
+async def has_left(front: Front) -> None:
+    """Within a second the upstream was told, and there is one outcome, no error, and a slot for the next request."""
+    await front.stub.until(lambda state: state.aborted == 1, timeout=1)
+    await front.settled()
+    (end,) = front.log.ends
+    assert (end.outcome, end.error) == ("client_left_running", None)
+    await front.serves_at_once()
+    assert front.log.faults == []
+
+
+# ---- in every phase --------------------------------------------------------------------------------------------------
+
+
+@ways
+@streams
+async def test_who_leaves_the_line_never_reaches_the_upstream_and_those_behind_move_up(stream: bool, way: Exit) -> None:
+    async with fronted() as front, AsyncExitStack() as stack:
+        front.stub.play(hang())
+        running = await stack.enter_async_context(front.calling())
+        await front.stub.until(lambda state: state.running == 1)
+        ahead = await stack.enter_async_context(front.streaming(ask("ahead")))
+        leaver = await stack.enter_async_context(front.calling(ask("leaver", stream=stream)))
+        await front.until(lambda: front.waiting == 2)
+        behind = await stack.enter_async_context(front.streaming(ask("behind")))
+        assert b'"position":3' in await behind.next()
+
+        leave(leaver, way)
+        assert b'"position":2,"queue_length":2' in await behind.next()
+        await front.until(lambda: front.outcomes == ["client_left_waiting"], timeout=1)
+
+        leave(running, way)
+        assert check(await ahead.rest()).complete
+        assert check(await behind.rest()).complete
+        await front.settled()
+        assert [place["position"] for place in check(ahead.answer.body).places] == [1]
+        asked = [received.body["messages"][-1]["content"] for received in front.stub.requests]
+        assert asked == ["hello", "ahead", "behind"]
+        assert sorted(front.outcomes) == ["client_left_running", "client_left_waiting", "completed", "completed"]
+        assert front.log.faults == []
+
+
+@ways
+@streams
+async def test_who_leaves_while_the_upstream_is_connected_to_frees_the_slot(stream: bool, way: Exit) -> None:
+    async with fronted(limits=Limits(connect=30)) as front:
+        await front.stub.stop()
+        with deaf(front.stub):
+            async with front.calling(ask(stream=stream)) as caller:
+                await front.until(lambda: any(passage.granted is not None for passage in front.relay.passages))
+                leave(caller, way)
+                await front.settled()
+        await front.stub.start()
+        await front.serves_at_once()
+        assert [received.model for received in front.stub.requests] == ["at-once"]
+        assert front.outcomes == ["client_left_running", "completed"]
+        assert front.log.faults == []
+
+
+@ways
+@streams
+@pytest.mark.parametrize(
+    "script",
+    [hang(), head_then_silence(), Script((Head(), Comment(), Hang()))],
+    ids=["no head", "the head", "the head and a comment"],
+)
+async def test_who_leaves_in_a_silent_prefill_closes_the_upstreams_connection(
+    script: Script, stream: bool, way: Exit
+) -> None:
+    async with fronted() as front:
+        front.stub.play(script)
+        async with front.calling(ask(stream=stream)) as caller:
+            await front.stub.until(lambda state: state.running == 1)
+            await front.get("/healthz")
+            leave(caller, way)
+            await has_left(front)
+
+
+@ways
+@streams
+@pytest.mark.parametrize(
+    "script",
+    [stall(3), Script((Head(), Role(), Tokens(3), Finish(), Usage(), Hang()))],
+    ids=["mid-stream", "the last chunk"],
+)
+async def test_who_leaves_an_answer_closes_the_upstreams_connection(script: Script, stream: bool, way: Exit) -> None:
+    async with fronted() as front:
+        front.stub.play(script)
+        async with front.calling(ask(stream=stream)) as caller:
+            await front.stub.until(lambda state: state.tokens == 3)
+            await front.get("/healthz")
+            leave(caller, way)
+            await has_left(front)
+
+
+@ways
+@streams
+async def test_who_leaves_in_the_moment_in_which_the_answer_ends_has_one_outcome(stream: bool, way: Exit) -> None:
+    async with fronted() as front:
+        front.stub.play(Script((Head(), Role(), Tokens(3), Finish(), Usage(), Hold(), Done())))
+        async with front.calling(ask(stream=stream)) as caller:
+            await front.stub.until(lambda state: state.held == 1)
+            front.stub.release()
+            leave(caller, way)
+            await front.settled()
+        assert front.outcomes in (["completed"], ["client_left_running"])
+        await front.serves_at_once()
+        assert front.log.faults == []
+
+
+@ways
+async def test_who_leaves_in_the_middle_of_its_own_body_was_never_there(way: Exit) -> None:
+    async with fronted() as front:
+        async with front.calling(b"") as caller:
+            await caller.answer()
+            caller.writer.write(b"POST /v1/messages HTTP/1.1\r\nhost: test\r\ncontent-length: 1000\r\n\r\n{")
+            await caller.writer.drain()
+            await front.get("/healthz")
+            leave(caller, way)
+            await front.settled()
+        assert front.outcomes == []
+        assert front.stub.requests == ()
+        assert front.log.faults == []
+
+
+# ---- told of others --------------------------------------------------------------------------------------------------
+
+
+async def test_those_who_left_keep_no_place_in_the_line() -> None:
+    async with fronted() as front, AsyncExitStack() as stack:
+        front.stub.play(hang())
+        running = await stack.enter_async_context(front.calling())
+        await front.stub.until(lambda state: state.running == 1)
+        waiting = []
+        for number in range(1, 6):
+            stream = await stack.enter_async_context(front.streaming(ask(f"number {number}")))
+            assert b'"position":%d' % number in await stream.next()
+            waiting.append(stream)
+        async with asyncio.timeout(1):
+            for stream in waiting[:4]:
+                leave(stream.caller, Exit.FIN)
+            await waiting[4].until(b'"position":1,"queue_length":1,')
+        assert front.waiting == 1
+        leave(running, Exit.FIN)
+        assert check(await waiting[4].rest()).complete
+        asked = [received.body["messages"][-1]["content"] for received in front.stub.requests]
+        assert asked == ["hello", "number 5"]
+
+
+async def test_a_stream_that_is_given_up_for_an_answer_in_one_piece_holds_nothing_however_often() -> None:
+    async with fronted(slots=2) as front:
+        for number in range(20):
+            front.stub.play(head_then_silence(), ok(3))
+            async with front.calling() as given_up:
+                await front.stub.until(lambda state: state.running == 1)
+                answer = await front.fetch(ask(stream=False))
+                assert answer.status == 200
+                assert "x-slotline-wait-ms" not in answer.headers
+                leave(given_up, Exit.FIN)
+                await front.stub.until(lambda state, left=number + 1: state.aborted == left, timeout=1)
+                await front.settled()
+        await front.serves_at_once()
+        assert sorted(front.outcomes) == ["client_left_running"] * 20 + ["completed"] * 21
+
+
+async def test_nothing_is_sent_again_for_a_client_that_left() -> None:
+    async with fronted(limits=Limits(poll=0.02)) as front:
+        front.stub.start_loading()
+        async with front.calling() as caller:
+            await front.until(lambda: front.stub.hits[CHAT] > 1)
+            leave(caller, Exit.FIN)
+            await front.settled()
+        tries = front.stub.hits[CHAT]
+        front.stub.finish_loading()
+        await front.serves_at_once()
+        assert front.stub.hits[CHAT] == tries + 1
+        assert front.outcomes == ["client_left_running", "completed"]
+
+
+# ---- clients that stay and do not read -------------------------------------------------------------------------------
+
+
+async def reads_no_more(front: Front, caller: Caller) -> None:
+    """The client has the head of its answer, and from now on it takes no byte from its connection."""
+    async with asyncio.timeout(5):
+        await caller.head()
+    transport = caller.writer.transport
+    assert isinstance(transport, asyncio.Transport)
+    transport.pause_reading()
+
+
+async def test_a_client_that_does_not_read_is_let_go_after_client_write() -> None:
+    async with fronted(limits=Limits(client_write=0.3)) as front:
+        front.stub.play(HUGE)
+        async with front.calling() as caller:
+            await reads_no_more(front, caller)
+            await front.stub.until(lambda state: state.aborted == 1, timeout=5)
+            await front.settled()
+            assert front.outcomes == ["client_left_running"]
+            await front.serves_at_once()
+        assert front.log.faults == []
+
+
+@ways
+async def test_a_client_that_does_not_read_and_then_leaves_frees_the_slot_at_once(way: Exit) -> None:
+    async with fronted(limits=Limits(client_write=30)) as front:
+        front.stub.play(HUGE)
+        async with front.calling() as caller:
+            await reads_no_more(front, caller)
+            await front.stub.until(lambda state: state.tokens > 4)
+            leave(caller, way)
+            await has_left(front)
