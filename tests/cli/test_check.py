@@ -74,8 +74,10 @@ def test_it_prints_one_row_per_upstream_and_the_limits(folder: Path) -> None:
         "limit         box1      box2",
         "queue_wait    no limit  90s",
         "connect       5s        5s",
+        "poll          1s        1s",
         "busy_wait     1h        30m",
         "load_wait     15m       15m",
+        "idle_grace    1m        1m",
         "liveness      1m        1m",
         "max_event     4MiB      4MiB",
         "client_write  1m        1m",
@@ -156,7 +158,6 @@ def test_json_of_an_error_has_its_parts(folder: Path) -> None:
 def test_limits_without_an_effect_in_this_release_are_not_shown() -> None:
     names = [row[0] for row in limit_rows(embedded())]
     assert "connect" in names
-    assert "poll" not in names
     assert "thinking_cap" not in names
 
 

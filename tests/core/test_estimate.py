@@ -72,7 +72,7 @@ def test_several_slots_take_turns_and_the_oldest_request_frees_the_first() -> No
 
 def test_a_request_that_outlasts_the_mean_is_expected_to_need_a_tenth_of_it_again() -> None:
     assert Forecast([95.0], 10.0).wait(1) == 1.0
-    assert Forecast([9.5], 10.0).wait(1) == 1.0, "nobody is promised a slot in less than that"
+    assert Forecast([9.5], 10.0).wait(1) == 0.5, "one that has not is expected to end when it was to"
 
 
 @given(

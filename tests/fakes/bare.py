@@ -1,4 +1,4 @@
-"""Servers of few lines, for what the stub cannot do: a test writes down, byte for byte, what they say on a connection."""
+"""Servers of few lines, for what the stub cannot do: a test writes down, byte for byte, what they say."""
 
 from __future__ import annotations
 
@@ -84,20 +84,19 @@ async def bare(talk: Callable[[Line, Bare], Awaitable[None]], scheme: str = "htt
     """A server on a free port of loopback. What `talk` raises is raised at the end, but for a client that went."""
     talks: set[asyncio.Task[None]] = set()
 
-    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        talks.add(task)
-        line = Line(reader, writer, made.connections)
-        made.connections += 1
+    async def converse(line: Line) -> None:
         try:
             await talk(line, made)
         except (EOFError, ConnectionError):
             pass
         finally:
-            writer.close()
+            line.writer.close()
 
-    server = await asyncio.start_server(converse, "127.0.0.1", 0, limit=1 << 20)
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talks.add(asyncio.create_task(converse(Line(reader, writer, made.connections))))
+        made.connections += 1
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=1 << 20)
     made = Bare(server, f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     try:
         yield made

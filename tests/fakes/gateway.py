@@ -17,6 +17,7 @@ from slotline.config import Config, ModelConfig, ServerConfig, UpstreamConfig
 from slotline.core.limits import Limits
 from slotline.relay import Relay
 from slotline.stub import Stub
+from slotline.stub.standard import ok
 from slotline.wiring import gateway
 
 MESSAGES = "/llm/v1/messages"
@@ -167,10 +168,12 @@ class Front:
         assert not self._tasks()
 
     async def serves_at_once(self) -> None:
-        """The slot is free: a further request gets its first byte within a second, and is not told of any line."""
-        async with asyncio.timeout(1), self.calling(ask("next", model="at-once")) as caller:
-            first = await anext(caller.pieces(await caller.head()))
-        assert first.startswith(b"event: message_start\n"), first
+        """The slot is free: a further request gets its whole answer within a second, and is not told of any line."""
+        self.stub.play(ok(3))
+        async with asyncio.timeout(1), self.streaming(ask("next")) as stream:
+            first = await stream.next()
+            assert first.startswith(b"event: message_start\n"), first
+            await stream.rest()
 
     def _tasks(self) -> set[asyncio.Task[Any]]:
         """Tasks beyond those of an idle gateway; an open connection has one that waits for the next request."""
@@ -187,18 +190,21 @@ async def fronted(
     server: ServerConfig = PATIENT,
     limits: Limits | None = None,
     stub: Stub | None = None,
+    url: str | None = None,
+    api_key_env: str | None = None,
     models: tuple[ModelConfig, ...] = (),
 ) -> AsyncIterator[Front]:
-    """A gateway before a stub, each with `slots` slots; the model `at-once` always gets an ordinary answer."""
-    stub = stub or Stub(slots=slots, tokens=3, models=("stub", "at-once"))
+    """A gateway before a stub, each with `slots` slots. `url`: where the gateway looks for it, if not where it is."""
+    stub = stub or Stub(slots=slots, tokens=3)
     with _logged() as log:
         async with stub:
             upstream = UpstreamConfig(
                 name="box",
-                url=stub.url,
+                url=url or stub.url,
                 slots=slots,
                 queue=queue,
                 queue_wait=queue_wait,
+                api_key_env=api_key_env,
                 limits=Limits(poll=0.05) if limits is None else limits,
             )
             config = Config(source="a test", server=server, upstreams=(upstream,), models=models)

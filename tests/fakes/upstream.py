@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -36,8 +36,8 @@ async def client(
 
 def assert_at_rest(upstream: UpstreamClient) -> None:
     """No call is under way, as far as the pool and the vigil know."""
-    for session in (upstream._session, upstream._questions):
-        assert session.connector is None or not session.connector._acquired
+    pool = upstream._session.connector
+    assert pool is None or not pool._acquired
     assert not upstream._vigil._silent
     assert not upstream._vigil._answering
 
@@ -57,9 +57,9 @@ async def follow(answer: Answer, into: list[bytes] | None = None) -> list[bytes]
     return got
 
 
-async def read(upstream: UpstreamClient, body: bytes | None = None) -> list[bytes]:
+async def read(upstream: UpstreamClient, body: bytes | None = None, within: float = LONG / 3) -> list[bytes]:
     """A request and its whole answer."""
-    async with asyncio.timeout(LONG / 3), upstream.answer(chat() if body is None else body) as answer:
+    async with asyncio.timeout(within), upstream.answer(chat() if body is None else body) as answer:
         return await follow(answer)
 
 
@@ -68,3 +68,10 @@ def text(got: list[bytes]) -> str:
     chunks = [msgspec.json.decode(data) for data in got if data != b"[DONE]"]
     deltas = [choice["delta"] for each in chunks for choice in each["choices"]]
     return "".join(delta.get("content") or "" for delta in deltas)
+
+
+async def turned(condition: Callable[[], bool]) -> None:
+    """Turns the event loop until the condition holds: for what the HTTP library does and tells nobody."""
+    async with asyncio.timeout(LONG / 3):
+        while not condition():
+            await asyncio.sleep(0)

@@ -104,12 +104,12 @@ async def test_a_slot_that_is_held_is_left_by_the_call_and_not_by_the_block() ->
 async def test_one_that_gave_its_slot_up_hears_its_places_anew_and_nothing_of_the_wait_before() -> None:
     gate = Gate()
     turn = gate.turn()
-    turn.tell(at(2), join=False)
-    turn.tell(at(1), join=False)
+    turn.tell(at(2))
+    turn.tell(at(1))
     turn.grant("x")
     assert turn.retry()
     assert (gate.log, turn.upstream) == (["retry"], None)
-    turn.tell(at(1), join=False)
+    turn.tell(at(1))
     assert await anext(turn) == at(1)
     turn.grant("y")
     assert (await positions(turn), turn.upstream) == ([], "y")
@@ -122,7 +122,7 @@ async def test_the_iteration_ends_when_the_slot_is_granted() -> None:
     turn = Gate().turn()
     heard = asyncio.create_task(positions(turn))
     await asyncio.sleep(0)
-    turn.tell(at(1), join=False)
+    turn.tell(at(1))
     await asyncio.sleep(0)
     assert not heard.done()
     turn.grant("x")
@@ -139,44 +139,43 @@ async def test_a_turn_that_was_granted_at_once_hears_nothing() -> None:
 async def test_each_of_the_first_places_is_heard_in_order_even_by_one_who_reads_late() -> None:
     turn = Gate().turn()
     for position in (3, 2, 1):
-        turn.tell(at(position), join=False)
+        turn.tell(at(position))
     assert [(await anext(turn)).place.position for _ in range(3)] == [3, 2, 1]
 
 
 async def test_further_back_only_the_newest_place_is_kept_for_one_who_reads_late() -> None:
     turn = Gate().turn()
-    turn.tell(at(9), join=False)
+    turn.tell(at(9))
     for position in (8, 7, 6):
-        turn.tell(at(position), join=True)
+        turn.tell(at(position))
     assert (await anext(turn)).place.position == 6
 
 
 async def test_news_of_a_first_place_are_never_replaced() -> None:
     turn = Gate().turn()
-    turn.tell(at(FIRST), join=False)
-    turn.tell(at(FIRST - 1), join=True)
+    turn.tell(at(FIRST))
+    turn.tell(at(FIRST - 1))
     assert [(await anext(turn)).place.position for _ in range(2)] == [FIRST, FIRST - 1]
 
 
-async def test_a_place_further_back_that_was_not_read_is_heard_before_the_first_ones() -> None:
+async def test_a_place_further_back_that_was_not_read_gives_way_to_a_first_one() -> None:
     turn = Gate().turn()
-    turn.tell(at(5), join=True)
-    turn.tell(at(3), join=False)
-    assert [(await anext(turn)).place.position for _ in range(2)] == [5, 3]
+    turn.tell(at(5))
+    turn.tell(at(3))
+    assert (await anext(turn)).place.position == 3
 
 
-@pytest.mark.parametrize("join", [True, False])
-async def test_the_same_place_is_told_once_even_if_the_estimate_changed(join: bool) -> None:
+async def test_the_same_place_is_told_once_even_if_the_estimate_changed() -> None:
     turn = Gate().turn()
-    turn.tell(at(4, None), join=False)
-    turn.tell(at(4, 2.5), join=join)
-    turn.tell(at(3, 1.0), join=False)
-    assert [await anext(turn) for _ in range(2)] == [at(4, None), at(3, 1.0)]
+    turn.tell(at(2, None))
+    turn.tell(at(2, 2.5))
+    turn.tell(at(1, 1.0))
+    assert [await anext(turn) for _ in range(2)] == [at(2, None), at(1, 1.0)]
 
 
 async def test_after_the_grant_nothing_is_told_not_even_what_was_not_read_yet() -> None:
     turn = Gate().turn()
-    turn.tell(at(2), join=False)
+    turn.tell(at(2))
     turn.grant("x")
     assert await positions(turn) == []
 
@@ -184,7 +183,7 @@ async def test_after_the_grant_nothing_is_told_not_even_what_was_not_read_yet() 
 async def test_reading_with_a_time_limit_loses_no_news() -> None:
     """A caller waits for news or for the next keep-alive, whichever is first; here both come in the same moment."""
     turn = Gate().turn()
-    asyncio.get_running_loop().call_later(5.0, lambda: turn.tell(at(1), join=False))
+    asyncio.get_running_loop().call_later(5.0, lambda: turn.tell(at(1)))
     heard: list[Told] = []
     for _ in range(2):
         try:
@@ -210,7 +209,7 @@ async def test_an_end_reaches_the_one_who_waits() -> None:
 
 async def test_an_end_reaches_one_who_was_not_reading_and_comes_before_unread_news() -> None:
     turn = Gate().turn()
-    turn.tell(at(2), join=False)
+    turn.tell(at(2))
     turn.end(ShuttingDown("over"))
     with pytest.raises(ShuttingDown):
         await anext(turn)

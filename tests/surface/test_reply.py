@@ -53,7 +53,7 @@ class Server:
 
 @asynccontextmanager
 async def called(server: Server, *, kernel: int | None = None) -> AsyncIterator[Caller]:
-    """The server runs, and one request is out. `kernel`: bytes that the kernel keeps for a client that does not read."""
+    """The server runs, and one request is out. `kernel`: bytes that it keeps for a client that does not read."""
     app = web.Application()
     app.router.add_get("/", server.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)

@@ -6,9 +6,9 @@ import asyncio
 
 import msgspec
 import pytest
-from fakes.bare import SSE_END, SSE_HEAD, Bare, Line, bare, crowded, event, unused_port, whole
-from fakes.upstream import chat, client, follow, limits, read, text
 
+from fakes.bare import SSE_END, SSE_HEAD, Bare, Line, bare, crowded, event, unused_port, whole
+from fakes.upstream import chat, client, follow, limits, read, text, turned
 from slotline.core.errors import LoadTimeout, Protocol, Stalled, Unreachable, UpstreamStatus, WaitTimeout
 from slotline.core.kind import Kind, Traits
 from slotline.stub import ErrorForm, Script, Side, Stub
@@ -159,11 +159,11 @@ async def test_a_server_that_has_no_slots_to_show_counts_as_busy(models: Side | 
 async def test_after_the_head_nothing_is_asked_any_more() -> None:
     script = Script((Sleep(0.1), Head(), Hang()))
     async with Stub(default=script) as stub, client(stub.url, busy_wait=0.4) as upstream:
-        with pytest.raises(WaitTimeout):
+        with pytest.raises(WaitTimeout):  # noqa: PT012 - the head comes, then nothing
             async with upstream.answer(chat()) as answer:
                 asked = stub.hits["/health"]
                 await follow(answer)
-        assert stub.hits["/health"] == asked > 0
+        assert 0 < asked <= stub.hits["/health"] <= asked + 1  # one question may have been on its way
 
 
 async def test_a_server_that_sleeps_is_loading_and_is_not_woken_by_being_asked() -> None:
@@ -432,21 +432,24 @@ async def test_what_the_caller_takes_for_itself_is_not_the_upstreams_silence() -
     """The upstream is silent all the time, but for longer than `liveness` only while nobody listens."""
     loop = asyncio.get_running_loop()
     got: list[bytes] = []
-    async with Stub(default=held(2, before=1)) as stub, client(stub.url, liveness=0.2) as upstream:
-        async with upstream.answer(chat()) as answer:
-            async for batch in answer:
-                got += batch
-                answer.heard(sum(b'"content":"' in data for data in got))
-                if stub.state.held:
-                    await asyncio.sleep(0.4)
-                    loop.call_later(0.1, stub.release)
+    async with (
+        Stub(default=held(2, before=1)) as stub,
+        client(stub.url, liveness=0.2) as upstream,
+        upstream.answer(chat()) as answer,
+    ):
+        async for batch in answer:
+            got += batch
+            answer.heard(sum(b'"content":"' in data for data in got))
+            if stub.state.held:
+                await asyncio.sleep(0.4)
+                loop.call_later(0.1, stub.release)
     assert text(got) == "token-0 token-1"
 
 
 async def test_after_a_slow_caller_the_upstream_has_liveness_and_not_for_ever() -> None:
     async with Stub(default=stall(1)) as stub, client(stub.url, liveness=0.2) as upstream:
         listened = 0.0
-        with pytest.raises(Stalled):
+        with pytest.raises(Stalled):  # noqa: PT012 - as a relay whose client is slow
             async with upstream.answer(chat()) as answer:
                 async for batch in answer:
                     answer.heard(len(batch))
@@ -482,7 +485,9 @@ async def test_an_event_without_an_end_is_noticed_while_it_grows() -> None:
 
 async def test_json_in_place_of_a_stream_is_the_whole_answer() -> None:
     whole_answer = b'{"choices":[{"message":{"content":"hi"}}]}'
-    script = Script((Head(content_type="application/json; charset=utf-8"), Raw(whole_answer[:9]), Raw(whole_answer[9:])))
+    script = Script(
+        (Head(content_type="application/json; charset=utf-8"), Raw(whole_answer[:9]), Raw(whole_answer[9:]))
+    )
     async with Stub(default=script) as stub, client(stub.url) as upstream:
         assert await read(upstream) == [whole_answer]
 
@@ -552,13 +557,14 @@ async def test_what_came_before_a_break_is_read_however_late(answer: Script) -> 
     """A caller that writes to a slow client comes back when the connection has long been broken."""
     steps: list[Step] = [answer.steps[0], Said(1), Sleep(0.05), *answer.steps[1:]]
     got: list[bytes] = []
-    async with Stub(default=Script(tuple(steps))) as stub, client(stub.url) as upstream:
-        async with upstream.answer(chat()) as answered:
-            got += await anext(answered)
-            async with asyncio.timeout(5):
-                while answered._response.content.exception() is None:
-                    await asyncio.sleep(0)
-            await follow(answered, got)
+    async with (
+        Stub(default=Script(tuple(steps))) as stub,
+        client(stub.url) as upstream,
+        upstream.answer(chat()) as answered,
+    ):
+        got += await anext(answered)
+        await turned(lambda: answered._response.content.exception() is not None)
+        await follow(answered, got)
     assert [f"token-{n}" in text(got) for n in range(6)] == [True] * 6
 
 

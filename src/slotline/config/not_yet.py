@@ -40,8 +40,6 @@ NOT_YET: Mapping[str, NotYet] = {
     ),
     "upstream.slots": NotYet(lambda value: value == "auto", "Write how many requests the upstream runs at once."),
     "upstream.pin_slots": NotYet(lambda value: value is True, "The upstream chooses the slot, so pin_slots is false."),
-    "upstream.limits.poll": NotYet(_given, "A silent upstream is not asked about its slots."),
-    "upstream.limits.idle_grace": NotYet(_given, "Silence before the first byte ends with busy_wait."),
     "upstream.limits.drain": NotYet(_given, "A slot is free again as soon as its request has been ended."),
     "upstream.limits.thinking_cap": NotYet(_given, "Reasoning has no cap."),
     "upstream.limits.thinking_overrun": NotYet(_given, "Reasoning has no cap."),
@@ -55,6 +53,6 @@ def not_yet(path: KeyPath, value: object) -> str | None:
 
 
 def has_effect(dotted: str) -> bool:
-    """Whether the key does anything in this release, whatever its value; `upstream.limits.poll` does not."""
+    """Whether the key does anything in this release, whatever its value; `upstream.limits.drain` does not."""
     rule = NOT_YET.get(dotted)
     return rule is None or rule.when is not _given

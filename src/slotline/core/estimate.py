@@ -39,7 +39,7 @@ class Forecast:
     def __init__(self, ages: Sequence[float], mean: float | None) -> None:
         """`ages`: for each request that runs now, for how many seconds it has. `mean`: see `Pace`."""
         self._mean = mean
-        self._remaining = [] if mean is None else sorted(max(mean - age, mean * _OVERDUE) for age in ages)
+        self._remaining = [] if mean is None else sorted(_rest(mean, age) for age in ages)
 
     def wait(self, position: int) -> float | None:
         """Seconds until the caller at `position` (from 1) gets a slot; None without a basis."""
@@ -47,3 +47,8 @@ class Forecast:
             return None
         rounds, turn = divmod(position - 1, len(self._remaining))
         return self._remaining[turn] + rounds * self._mean
+
+
+def _rest(mean: float, age: float) -> float:
+    """For how much longer a request that has run for `age` is expected to run."""
+    return mean - age if age < mean else mean * _OVERDUE

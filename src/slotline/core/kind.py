@@ -23,3 +23,12 @@ class Traits:
     kind: Kind
     context: int | None = None  # tokens that one slot holds; None: not told
     vision: bool | None = None  # whether its model sees images; None: not told
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the gateway asks of a server besides what the client asks."""
+
+    slot: int | None = None  # the one to sit in; None: the server chooses
+    thinking_cap: int | None = None  # tokens of reasoning at most; None: no cap
+    think: bool = True  # False: no reasoning, whatever the client asked for

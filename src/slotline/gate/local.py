@@ -23,6 +23,7 @@ from slotline.core.queue_frames import Told
 from slotline.gate.turn import FIRST, Turn
 
 _JOIN = 0.1  # seconds: further back, changes within this time are joined into one
+_INSTANT = 0.001  # seconds: no request is served in less
 _PORTION = 256  # callers told in one turn of the event loop
 _RETRY_AFTER = (1, 60)  # seconds, the bounds of `retry-after`
 
@@ -116,7 +117,7 @@ class LocalGate:
             turn.end(ShuttingDown("the gateway is shutting down"))
             return
         place = self._lines.place(ticket)
-        turn.tell(Told(place, self._forecast(ticket.upstreams).wait(place.position)), join=False)
+        turn.tell(Told(place, self._forecast(ticket.upstreams).wait(place.position)))
         self._limit(turn, ticket)
 
     def _leave(self, turn: Turn) -> None:
@@ -124,8 +125,13 @@ class LocalGate:
             return
         now = self._clock()
         if turn.upstream is not None:
-            self._paces[turn.upstream].add(now - self._lines.room(turn.upstream).running[turn.ticket])
+            self._measure(turn.upstream, now - self._lines.room(turn.upstream).running[turn.ticket])
         self._apply(self._lines.leave(turn.ticket, now))
+
+    def _measure(self, upstream: str, held: float) -> None:
+        """A slot was held for so long; one that was given back in the moment it was granted says nothing."""
+        if held > _INSTANT:
+            self._paces[upstream].add(held)
 
     def _limit(self, turn: Turn, ticket: Ticket) -> None:
         """Starts the clock of `queue_wait`: the longest of its upstreams, and none if one of them has none."""
@@ -171,7 +177,7 @@ class LocalGate:
                 continue
             place = self._lines.place(ticket)
             if not first or place.position <= FIRST:
-                turn.tell(Told(place, forecast.wait(place.position)), join=not first)
+                turn.tell(Told(place, forecast.wait(place.position)))
 
     # ---- estimates ---------------------------------------------------------------------------------------------------
 

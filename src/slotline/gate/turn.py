@@ -105,12 +105,12 @@ class Turn:
 
     # ---- for the gate ------------------------------------------------------------------------------------------------
 
-    def tell(self, told: Told, *, join: bool) -> None:
-        """Adds news; with `join`, news of places further back that were not yet taken are replaced."""
+    def tell(self, told: Told) -> None:
+        """Adds news; news of a place further back than the first ones, if not yet taken, gives way to it."""
         if told.place.position == self._told:
             return
         self._told = told.place.position
-        if join and self._news and self._news[-1].place.position > FIRST:
+        if self._news and self._news[-1].place.position > FIRST:
             self._news.pop()
         self._news.append(told)
         self._rouse()

@@ -16,7 +16,11 @@ from slotline.surface.ports import Ports
 def application(ports: Ports) -> web.Application:
     """The whole surface as one aiohttp application."""
     settings = ports.settings
-    app = web.Application(middlewares=[_identify, errors], client_max_size=settings.max_body)
+    app = web.Application(
+        middlewares=[_identify, errors],
+        client_max_size=settings.max_body,
+        handler_args={"auto_decompress": False},  # a compressed body is refused, in our words, and not unpacked first
+    )
     app.on_response_prepare.append(_sign)
     app.router.add_get("/healthz", health.healthz)
     app.router.add_get("/readyz", partial(health.readyz, ports))

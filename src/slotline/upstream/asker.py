@@ -7,6 +7,7 @@ import os
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TypeVar
 
 import aiohttp
@@ -18,6 +19,7 @@ FAILURES = (aiohttp.ClientError, OSError)
 """What the HTTP library raises when a connection cannot be made, or breaks."""
 _T = TypeVar("_T")
 _MAX_BODY = 4 * 1024 * 1024
+_LONG = 256 * 1024  # bytes of a body; about what the buffers of a connection hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,18 @@ class Asker:
         async with (
             asyncio.timeout(self.limit),
             self._session.request(
-                method, self._address.url(path), data=body, headers=headers, allow_redirects=False
+                method, self._address.url(path), data=payload(body), headers=headers, allow_redirects=False
             ) as response,
         ):
             return Told(response.status, await read_at_most(response, _MAX_BODY))
+
+
+def payload(body: bytes | None) -> bytes | BytesIO | None:
+    """A body as the HTTP library wants it: a long one it sends piece by piece, each when the one before it is gone.
+
+    So it does not hold up the event loop, and nothing much is left to be sent to a server that does not read.
+    """
+    return body if body is None or len(body) < _LONG else BytesIO(body)
 
 
 async def read_some(response: aiohttp.ClientResponse) -> bytes:
@@ -99,6 +109,8 @@ def reason(error: Exception) -> str:
             return _words(error.os_error)
         case aiohttp.ServerDisconnectedError():
             return "it closed the connection without an answer"
+        case aiohttp.ClientOSError(errno=None):
+            return "it closed the connection before the request was sent"
         case _:
             return _words(error)
 

@@ -25,7 +25,7 @@ from slotline.core.openai.errors import explain
 from slotline.core.reading import Reading
 from slotline.core.sse import Event, Parser
 from slotline.upstream.address import Address
-from slotline.upstream.asker import FAILURES, Asker, read_at_most, read_some, reason
+from slotline.upstream.asker import FAILURES, Asker, payload, read_at_most, read_some, reason
 from slotline.upstream.deadline import Deadline
 from slotline.upstream.kinds import llama_cpp, openai
 from slotline.upstream.probe import Health, Sighting, look
@@ -176,7 +176,11 @@ class UpstreamClient:
             began = time()
             try:
                 return await self._session.post(
-                    self._address.url(_CHAT), data=body, headers=_JSON, allow_redirects=False, trace_request_ctx=trace
+                    self._address.url(_CHAT),
+                    data=payload(body),
+                    headers=_JSON,
+                    allow_redirects=False,
+                    trace_request_ctx=trace,
                 )
             except FAILURES as error:
                 if not trace.get("reused") or not _was_closed(error) or time() - began > _STALE_WITHIN:
@@ -300,13 +304,13 @@ def _let_go(response: aiohttp.ClientResponse) -> None:
 
 
 def _was_closed(error: Exception) -> bool:
-    """Whether an unused connection fails like this that the server had closed: with an end, or a broken pipe.
+    """Whether a request fails like this on a connection that the server had closed: it ends, or cannot be written to.
 
-    Not with a reset: that is how a server ends which had got the request, and a request is not sent to two.
+    Not by a reset: so ends a server that had got the request, and a request is not sent to two.
     """
-    return isinstance(error, aiohttp.ServerDisconnectedError) or (
-        isinstance(error, OSError) and error.errno == errno.EPIPE
-    )
+    if isinstance(error, aiohttp.ClientOSError):
+        return error.errno in {None, errno.EPIPE}  # None: the library noticed first
+    return isinstance(error, aiohttp.ServerDisconnectedError)
 
 
 async def _note_reuse(session: object, context: SimpleNamespace, params: object) -> None:

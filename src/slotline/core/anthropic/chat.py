@@ -9,7 +9,9 @@ OpenAI's side: https://platform.openai.com/docs/api-reference/chat/create.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 
 import msgspec
 
@@ -21,9 +23,10 @@ from slotline.core.anthropic.tokens import estimate
 from slotline.core.anthropic.tools import upstream_name
 from slotline.core.anthropic.turns import Turn, answers, conversation
 from slotline.core.errors import Invalid
-from slotline.core.kind import Kind
+from slotline.core.kind import Kind, Terms
 
 Json = dict[str, object]
+DEFAULT_TERMS = Terms()
 
 
 def no_url(_url: str) -> bool:
@@ -56,12 +59,13 @@ def chat_body(
     allow_image_url: Callable[[str], bool] = no_url,
     vision: bool = True,
     context: int | None = None,
+    terms: Terms = DEFAULT_TERMS,
 ) -> bytes:
     """The body of `POST /v1/chat/completions`, JSON.
 
     `model`: the name that the upstream knows. `allow_image_url`: which addresses the upstream may be told to fetch.
     `vision`: the model sees images. `context`: tokens that its context holds, where known; `max_tokens` is cut to what
-    is left of it. Raises Invalid for an image that may not go on.
+    is left of it. `terms`: what the gateway asks besides. Raises Invalid for an image that may not go on.
     """
     talk = conversation(request)
     sight = Sight(request.model, vision, allow_image_url)
@@ -70,9 +74,20 @@ def chat_body(
     body["messages"] = list(_messages(talk.system, talk.turns, kind, sight))
     body["max_tokens"] = _max_tokens(request, context)
     body |= switches.sampling(request, kind)
-    body |= switches.thinking(request, kind, prefill=talk.prefill)
-    body |= switches.extras(kind, prefill=talk.prefill)
+    body |= switches.thinking(request, kind, terms, prefill=talk.prefill)
+    body |= switches.extras(kind, terms, prefill=talk.prefill)
     return msgspec.json.encode(body)
+
+
+def chain(request: MessagesRequest) -> tuple[int, ...]:
+    """The conversation as `core.seats` wants it: a number for what stands before all turns, then one for each turn.
+
+    Each is a checksum over everything up to there, so two conversations agree exactly as far as they are the same.
+    """
+    talk = conversation(request)
+    head = zlib.crc32(msgspec.json.encode((request.model, [tool.schema for tool in request.tools], talk.system)))
+    links = accumulate(talk.turns, lambda link, turn: zlib.crc32(msgspec.json.encode(turn), link), initial=head)
+    return tuple(links)
 
 
 def tool_names(request: MessagesRequest) -> dict[str, str]:

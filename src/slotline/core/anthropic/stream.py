@@ -27,6 +27,7 @@ from slotline.core.anthropic.tags import Piece, Tags
 from slotline.core.anthropic.transitions import TABLE, Input, State, Step
 from slotline.core.errors import Protocol, StreamClosedEarly, UpstreamFailure, UpstreamStatus
 from slotline.core.openai.chunk import Choice, Delta, Progress, ToolCall, Usage, decode
+from slotline.core.openai.errors import explain
 
 _ORDINARY = frozenset({"stop", "eos", "tool_calls", "function_call"})
 _REFUSED = frozenset({"content_filter", "refusal"})
@@ -65,6 +66,10 @@ class MessageStream:
         """How far the upstream is in reading the prompt, as it last said."""
         self.pieces = 0
         """How many pieces of the answer came: text, reasoning, fragments of calls. Nothing else is progress."""
+        self.thought = 0
+        """How many pieces of reasoning came, which are tokens on every server known."""
+        self.completion: str | None = None
+        """The upstream's own name of this answer, from its first chunk."""
         self._message_id = message_id
         self._model = model
         self._tool_id = tool_id
@@ -154,7 +159,9 @@ class MessageStream:
             self._not_a_chunk(data.strip(), error, made)
             return
         if (chunk.error is not None or chunk.choices is None) and (failure := chunk.failure) is not None:
-            raise UpstreamStatus(failure.status, failure.message)
+            raise explain(failure.status, data, "application/json")
+        if self.completion is None:
+            self.completion = chunk.id
         if chunk.usage is not None:
             self._count(chunk.usage)
         if chunk.prompt_progress is not None:
@@ -227,6 +234,7 @@ class MessageStream:
 
     def _reasoning(self, text: str, made: list[to.Event]) -> None:
         self.pieces += 1
+        self.thought += 1
         if self._state is not _THINKING and text.isspace():
             return  # models that do not think send an empty block of tags
         self._move(_THINK, made)

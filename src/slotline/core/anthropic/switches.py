@@ -17,7 +17,7 @@ from typing import assert_never
 
 from slotline.core.anthropic.request import Effort, MessagesRequest, Mode
 from slotline.core.anthropic.tools import Choice, Tool, upstream_name
-from slotline.core.kind import Kind
+from slotline.core.kind import Kind, Terms
 
 REASONING_KEY: dict[Kind, str] = {
     Kind.LLAMA_CPP: "reasoning_content",
@@ -97,19 +97,21 @@ def _format(schema: object) -> dict[str, object]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
 
 
-def thinking(request: MessagesRequest, kind: Kind, *, prefill: bool) -> dict[str, object]:
+def thinking(request: MessagesRequest, kind: Kind, terms: Terms, *, prefill: bool) -> dict[str, object]:
     """Whether the model thinks, how long and how hard.
 
     A request that says nothing about it gets no thinking, as on the vendor's API; without an explicit word, models that
     can think always would. One that names an effort has asked for what belongs to it.
     """
     wish = request.thinking
-    on = _on(wish.mode, effort=request.effort is not None) and not (prefill and kind is Kind.LLAMA_CPP)
+    on = _on(wish.mode, effort=request.effort is not None) and not (prefill and kind is Kind.LLAMA_CPP) and terms.think
     fields: dict[str, object] = {}
     if kind in _TEMPLATE_SWITCH:
         fields["chat_template_kwargs"] = {"enable_thinking": on}
-    if kind is Kind.LLAMA_CPP and on and wish.budget is not None:
-        fields["thinking_budget_tokens"] = wish.budget
+    bounds = [bound for bound in (wish.budget, terms.thinking_cap) if bound is not None]
+    if kind is Kind.LLAMA_CPP and on and bounds:
+        fields["thinking_budget_tokens"] = min(bounds)
+        fields["reasoning_control"] = True  # so that the reasoning can be ended while it goes on
     if on and request.effort is not None:
         fields["reasoning_effort"] = _effort(request.effort, kind)
     elif not on and kind is Kind.OLLAMA:
@@ -125,10 +127,11 @@ def _effort(effort: Effort, kind: Kind) -> str:
     return _STRONGEST[kind] if effort in {Effort.XHIGH, Effort.MAX} else effort.value
 
 
-def extras(kind: Kind, *, prefill: bool) -> dict[str, object]:
+def extras(kind: Kind, terms: Terms, *, prefill: bool) -> dict[str, object]:
     """What only one kind understands: llama.cpp tells how far the prompt is; vLLM must be told to continue."""
     if kind is Kind.LLAMA_CPP:
-        return {"cache_prompt": True, "return_progress": True}
+        seat: dict[str, object] = {} if terms.slot is None else {"id_slot": terms.slot}
+        return {"cache_prompt": True, "return_progress": True, **seat}
     if kind is Kind.VLLM and prefill:
         return {"add_generation_prompt": False, "continue_final_message": True}
     return {}

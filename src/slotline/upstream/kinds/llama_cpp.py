@@ -35,12 +35,18 @@ class _Slot(msgspec.Struct):
     is_processing: bool
     n_prompt_tokens: int | None = None
     n_prompt_tokens_processed: int | None = None
+    n_prompt_tokens_cache: int = 0
     next_token: list[Next] | Next | None = None  # the documents show an object, the server sends an array
 
     def seen(self) -> Slot:
         following = self.next_token[0] if isinstance(self.next_token, list) and self.next_token else self.next_token
         decoded = following.n_decoded if isinstance(following, _Slot.Next) else None
-        return Slot(self.id, self.is_processing, self.n_prompt_tokens, self.n_prompt_tokens_processed, decoded)
+        held, processed = self.n_prompt_tokens, self.n_prompt_tokens_processed
+        if held is None or processed is None:
+            return Slot(self.id, self.is_processing, held, processed, decoded)
+        # Seen at work: the first number grows with the answer, and the second leaves out what the slot still knew.
+        done = min(processed + self.n_prompt_tokens_cache, held)
+        return Slot(self.id, self.is_processing, max(held - (decoded or 0), done), done, decoded)
 
 
 class _Prompt(msgspec.Struct):

@@ -1,0 +1,252 @@
+"""One call to the Messages API as the relay holds it: body, feed, ends, and the forms of what is said around it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+
+from fakes.checker import CheckedStream, check
+from slotline.core.anthropic.dialect import MessagesDialect
+from slotline.core.errors import Busy, Invalid, StreamClosedEarly, UpstreamStatus
+from slotline.core.kind import Kind, Traits
+from slotline.core.line import Place
+from slotline.core.queue_frames import QueueForm, Told
+
+PLAIN = Traits(Kind.OPENAI)
+TOLD = Told(Place(2, 4), 1.5)
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def dialect(form: QueueForm = QueueForm.EVENT, **fields: Any) -> MessagesDialect:
+    """A call that asks for a stream, unless `fields` of its body say otherwise."""
+    body = {"model": "alias", "max_tokens": 64, "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+    numbers = itertools.count()
+    return MessagesDialect(
+        msgspec.json.encode({**body, **fields}),
+        version="2023-06-01",
+        request_id="req_1",
+        message_id="msg_1",
+        tool_id=lambda: f"toolu_{next(numbers)}",
+        form=form,
+    )
+
+
+def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **more: Any) -> bytes:
+    """The data of one upstream event."""
+    choice = {"index": 0, "delta": delta or {}, "finish_reason": finish}
+    return msgspec.json.encode({"id": "c", "object": "chat.completion.chunk", "choices": [choice], **more})
+
+
+ROLE = chunk({"role": "assistant", "content": None})
+ANSWER = [ROLE, chunk({"content": "one"}), chunk({"content": " two"}), chunk({}, "stop")]
+USAGE = msgspec.json.encode({"id": "c", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2}})
+DONE = b"[DONE]"
+
+
+def streamed(call: MessagesDialect, events: list[bytes]) -> CheckedStream:
+    return check(b"".join(map(call.feed, events)))
+
+
+def folded(call: MessagesDialect, events: list[bytes]) -> dict[str, Any]:
+    assert b"".join(map(call.feed, events)) == b""
+    message: dict[str, Any] = msgspec.json.decode(call.whole())
+    return message
+
+
+# ---- the request -----------------------------------------------------------------------------------------------------
+
+
+def test_a_body_that_cannot_be_served_is_refused_as_the_call_is_made() -> None:
+    with pytest.raises(Invalid, match="max_tokens"):
+        dialect(max_tokens="x")
+
+
+def test_the_call_knows_its_model_and_whether_it_streams() -> None:
+    assert (dialect().model, dialect().stream, dialect(stream=False).stream) == ("alias", True, False)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_upstream_is_always_asked_for_a_stream_by_its_own_name_for_the_model(stream: bool) -> None:
+    body = msgspec.json.decode(dialect(stream=stream).body("target", PLAIN))
+    assert (body["model"], body["stream"]) == ("target", True)
+    assert body["messages"] == [{"role": "user", "content": "hello"}]
+
+
+def test_what_was_let_go_of_while_waiting_is_made_again() -> None:
+    call = dialect()
+    before = call.body("target", PLAIN)
+    call.shelve()
+    call.shelve()
+    assert call.body("target", PLAIN) == before
+
+
+def test_a_body_is_made_once_for_the_same_server() -> None:
+    call = dialect()
+    assert call.body("target", PLAIN) is call.body("target", PLAIN)
+
+
+def test_a_body_is_made_for_the_server_that_is_to_read_it() -> None:
+    call = dialect()
+    for target, traits in (("a", PLAIN), ("b", PLAIN), ("b", Traits(Kind.LLAMA_CPP)), ("a", PLAIN)):
+        assert call.body(target, traits) == dialect().body(target, traits)
+
+
+def test_whether_a_server_sees_images_is_asked_of_that_server() -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    call = dialect(messages=[{"role": "user", "content": [{"type": "image", "source": source}]}])
+    assert PIXEL.encode() in call.body("target", PLAIN)
+    with pytest.raises(Invalid, match="image"):
+        call.body("target", Traits(Kind.LLAMA_CPP, vision=False))
+
+
+# ---- the answer ------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_made_event_by_event() -> None:
+    call = dialect()
+    seen = streamed(call, [*ANSWER, USAGE, DONE])
+    assert call.done
+    assert (seen.text, seen.stop_reason) == ("one two", "end_turn")
+    assert seen.message is not None
+    assert (seen.message["id"], seen.message["model"]) == ("msg_1", "alias")
+    assert (seen.usage["input_tokens"], seen.usage["output_tokens"]) == (9, 2)
+
+
+def test_a_whole_answer_is_folded_from_the_same_events() -> None:
+    events = [*ANSWER, USAGE, DONE]
+    assert folded(dialect(stream=False), events) == streamed(dialect(), events).message
+
+
+def test_half_an_answer_is_never_whole() -> None:
+    call = dialect(stream=False)
+    for event in ANSWER:
+        call.feed(event)
+    assert not call.done
+    with pytest.raises(ValueError, match="not complete"):
+        call.whole()
+
+
+def test_a_streamed_call_has_no_whole_answer() -> None:
+    call = dialect()
+    streamed(call, [*ANSWER, DONE])
+    with pytest.raises(RuntimeError, match="streamed"):
+        call.whole()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_only_pieces_of_the_answer_count_as_pieces(stream: bool) -> None:
+    call = dialect(stream=stream)
+    counts = []
+    for event in [*ANSWER, USAGE, DONE]:
+        call.feed(event)
+        counts.append(call.pieces)
+    assert counts == [0, 1, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_body_that_ends_after_a_finish_reason_is_an_end(stream: bool) -> None:
+    call = dialect(stream=stream)
+    out = b"".join(map(call.feed, ANSWER)) + call.end()
+    assert call.done
+    assert check(out).complete if stream else msgspec.json.decode(call.whole())["stop_reason"] == "end_turn"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_body_that_ends_without_one_is_an_upstream_that_died(stream: bool) -> None:
+    call = dialect(stream=stream)
+    for event in ANSWER[:-1]:
+        call.feed(event)
+    with pytest.raises(StreamClosedEarly):
+        call.end()
+    assert not call.done
+
+
+def test_an_error_in_the_upstreams_stream_is_raised_and_never_written() -> None:
+    call = dialect()
+    out = b"".join(map(call.feed, ANSWER[:2]))
+    with pytest.raises(UpstreamStatus, match="out of memory"):
+        call.feed(b'{"error":{"code":500,"message":"out of memory","type":"server_error"}}')
+    assert check(out, whole=False).error is None
+
+
+def test_before_the_upstream_has_counted_the_prompt_its_length_is_an_estimate() -> None:
+    (start,) = check(dialect().feed(ROLE), whole=False).frames
+    longer = check(dialect(messages=[{"role": "user", "content": "hello " * 100}]).feed(ROLE), whole=False).frames[0]
+    short, long = (frame.data["message"]["usage"]["input_tokens"] for frame in (start, longer))
+    assert 0 < short < long
+
+
+def test_a_stop_sequence_of_the_request_is_told() -> None:
+    finish = {"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}
+    events = [*ANSWER[:3], msgspec.json.encode({"id": "c", "choices": [finish]}), DONE]
+    message = streamed(dialect(stop_sequences=["END"]), events).message
+    assert message is not None
+    assert (message["stop_reason"], message["stop_sequence"]) == ("stop_sequence", "END")
+
+
+TOOLS = [{"name": "lookup", "input_schema": {"type": "object"}}]
+CALLS = [
+    ROLE,
+    *[
+        chunk({"tool_calls": [{"index": index, "function": {"name": "lookup", "arguments": f'{{"n":{index}}}'}}]})
+        for index in range(2)
+    ],
+    chunk({}, "tool_calls"),
+    DONE,
+]
+
+
+def test_calls_without_an_identity_get_one() -> None:
+    seen = streamed(dialect(tools=TOOLS), CALLS)
+    assert [(tool["id"], tool["input"]) for tool in seen.tools] == [("toolu_0", {"n": 0}), ("toolu_1", {"n": 1})]
+
+
+def test_one_call_at_a_time_is_what_some_requests_want() -> None:
+    choice = {"type": "auto", "disable_parallel_tool_use": True}
+    assert [tool["input"] for tool in streamed(dialect(tools=TOOLS, tool_choice=choice), CALLS).tools] == [{"n": 0}]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_call_that_warms_a_cache_has_an_answer_without_content(stream: bool) -> None:
+    call, events = dialect(stream=stream, max_tokens=0), [*ANSWER, USAGE, DONE]
+    message = streamed(call, events).message if stream else folded(call, events)
+    assert message is not None
+    assert (message["content"], message["stop_reason"], message["stop_sequence"]) == ([], "max_tokens", None)
+    assert (message["usage"]["input_tokens"], message["usage"]["output_tokens"]) == (9, 0)
+
+
+# ---- around it -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "names"), [(QueueForm.EVENT, ["queue"]), (QueueForm.PING, ["ping"]), (QueueForm.COMMENT, [])]
+)
+def test_a_place_is_told_in_the_form_of_the_call(form: QueueForm, names: list[str]) -> None:
+    seen = check(dialect(form).place(TOLD), whole=False)
+    assert seen.names == names
+    assert seen.places == [{"position": 2, "queue_length": 4, "estimated_wait_ms": 1500}]
+
+
+def test_a_call_that_wants_no_places_gets_nothing() -> None:
+    assert dialect(QueueForm.OFF).place(TOLD) == b""
+
+
+def test_a_stream_is_kept_alive_by_what_no_client_takes_for_an_event() -> None:
+    seen = check(dialect().keep_alive(), whole=False)
+    assert seen.names == []
+    assert len(seen.comments) == 1
+
+
+def test_an_error_names_the_request_in_a_stream_and_in_a_body() -> None:
+    error = Busy("the line is full")
+    body = msgspec.json.decode(dialect().error_body(error))
+    assert body == {
+        "type": "error",
+        "error": {"type": "overloaded_error", "message": "the line is full"},
+        "request_id": "req_1",
+    }
+    seen = check(dialect().error_event(error))
+    assert (seen.error, seen.frames[0].data) == (body["error"], body)
