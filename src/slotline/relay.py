@@ -1,9 +1,13 @@
 """THE LIFE OF ONE REQUEST, from the moment it is known to be valid to its one outcome.
 
     turn    the gate: wait in line; each change of place goes to the client (nothing does when a slot is free at once)
-    send    the upstream the turn named: the chat request goes out, silence is bounded phase by phase
-    relay   each event of the answer is translated and written as it comes, whole events only
+    sit     the upstream that the turn named: a slot of it, the one that still holds this conversation if it is free
+    send    the chat request goes out; silence is bounded phase by phase, and the server is asked what it means
+    relay   each event of the answer is translated and written as it comes, whole events only; thinking has a cap
     settle  the slot is given back as soon as the upstream has said its last word, before the client has read it
+
+A server that cannot be reached has not begun: such a request goes back to its old place and is tried once elsewhere. A
+slot whose request was ended before its time is not given out again before the server has stopped working on it.
 
 Whatever happens travels the same way back through ordinary `async with` and `except`: a client that leaves is a
 cancellation (the surface arms it), and leaving the blocks closes the upstream's connection and gives the slot or the
@@ -14,15 +18,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
 from slotline.core.dialect import Dialect
-from slotline.core.errors import Outcome, ShuttingDown, SlotlineError
-from slotline.core.kind import Traits
+from slotline.core.errors import Outcome, ShuttingDown, SlotlineError, ThinkingOverrun, Unreachable
+from slotline.core.kind import Terms, Traits
+from slotline.core.limits import Limits
 from slotline.core.queue_frames import Told
+from slotline.core.thinking import Cap, Step
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +49,14 @@ class Turn(Protocol):
     async def __aexit__(self, *_: object) -> None: ...
     def __aiter__(self) -> AsyncIterator[Told]: ...
 
+    def hold(self) -> Callable[[], None]:
+        """The slot outlives the turn, and is given back by the call that this returns."""
+        ...
+
+    def retry(self) -> bool:
+        """Back to the old place in line, for the other upstreams; False where there are none."""
+        ...
+
 
 class Gate(Protocol):
     """Who may go when; see `slotline.gate.local`."""
@@ -51,10 +65,30 @@ class Gate(Protocol):
     def close(self) -> None: ...
 
 
+class Seat(Protocol):
+    """One slot of an upstream, as one request has it."""
+
+    @property
+    def slot(self) -> int | None:
+        """The slot's own id, where the server lets one choose."""
+        ...
+
+    def finish(self) -> None:
+        """The server has said its last word: it does not work on this request any more."""
+        ...
+
+
 class Answer(Protocol):
     """One upstream's answer as it comes: the `data` of its events, those of one read together."""
 
     def __aiter__(self) -> AsyncIterator[list[bytes]]: ...
+
+    async def end_reasoning(self, completion: str | None) -> bool:
+        """Asks the server to end its reasoning and to answer; False where it can only be asked anew, without reasoning.
+
+        Raises ThinkingOverrun where neither is possible.
+        """
+        ...
 
     def heard(self, pieces: int) -> None:
         """How many pieces of the answer were in what has come so far; keep-alives and reports are none."""
@@ -67,8 +101,15 @@ class Upstream(Protocol):
     @property
     def traits(self) -> Traits: ...
 
-    def answer(self, body: bytes) -> AbstractAsyncContextManager[Answer]:
-        """Sends a chat request.
+    @property
+    def limits(self) -> Limits: ...
+
+    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> AbstractContextManager[Seat]:
+        """A slot for a conversation. Left before `finish`, it is held back until the server has stopped working."""
+        ...
+
+    def answer(self, body: bytes, slot: int | None) -> AbstractAsyncContextManager[Answer]:
+        """Sends a chat request, to `slot` where one was chosen.
 
         Raises the `UpstreamFailure` that fits, also while its answer is read; leaving the block before the end closes
         the connection.
@@ -126,6 +167,8 @@ class Passage:
     granted: float | None = None
     upstream: str | None = None
     told: Told | None = None  # the last place that the client heard of; None for one that never stood in line
+    retried: bool = False  # its first upstream could not be reached, and it was tried elsewhere
+    capped: int | None = None  # the cap on thinking that it passed
     _task: asyncio.Task[object] | None = field(default_factory=asyncio.current_task)
     _verdict: SlotlineError | None = None
 
@@ -234,21 +277,55 @@ class Relay:
     async def _run(self, passage: Passage, reply: Reply) -> None:
         call, dialect = passage.call, passage.call.dialect
         async with self._gate.turn(call.upstreams, call.size) as turn:
-            async for told in turn:
-                passage.told = told
-                dialect.shelve()
-                if dialect.stream:
-                    await reply.send(dialect.place(told))
-            passage.granted, passage.upstream = self._clock(), turn.upstream
-            if passage.told is not None:
-                reply.waited(passage.granted - passage.arrived)
-            upstream = self._upstreams[str(turn.upstream)]
-            last = await self._converse(upstream, dialect, reply, call.target)
+            await self._wait(passage, turn, reply)
+            try:
+                last = await self._attend(passage, turn, reply)
+            except Unreachable:
+                if dialect.pieces or not turn.retry():
+                    raise
+                passage.retried = True
+                await self._wait(passage, turn, reply)
+                last = await self._attend(passage, turn, reply)
         await reply.finish(last if dialect.stream else dialect.whole())
 
-    async def _converse(self, upstream: Upstream, dialect: Dialect, reply: Reply, target: str) -> bytes:
-        """Relays the answer as it comes; returns the last bytes of it unwritten, so that no reader holds the slot."""
-        async with upstream.answer(dialect.body(target, upstream.traits)) as answer:
+    async def _wait(self, passage: Passage, turn: Turn, reply: Reply) -> None:
+        """Stands in line until the slot is granted, and tells the client of each change of place."""
+        dialect = passage.call.dialect
+        async for told in turn:
+            passage.told = told
+            dialect.shelve()
+            if dialect.stream:
+                await reply.send(dialect.place(told))
+        passage.granted, passage.upstream = self._clock(), turn.upstream
+        if passage.told is not None:
+            reply.waited(passage.granted - passage.arrived)
+
+    async def _attend(self, passage: Passage, turn: Turn, reply: Reply) -> bytes:
+        """Sits down at the upstream and lets it answer, a second time without reasoning if that went on too long."""
+        call, dialect = passage.call, passage.call.dialect
+        upstream = self._upstreams[str(turn.upstream)]
+        cap = Cap(upstream.limits, dialect.thinking_budget)
+        with upstream.seat(dialect.chain(), turn.hold) as seat:
+            terms = Terms(seat.slot, cap.limit)
+            try:
+                last = await self._converse(upstream, call, reply, terms, cap)
+                if last is None:
+                    dialect.again()
+                    last = await self._converse(upstream, call, reply, replace(terms, think=False), cap)
+            finally:
+                passage.capped = cap.limit if cap.passed else None
+            if last is None:
+                raise ThinkingOverrun("thinking: the upstream went on reasoning after it was asked not to")
+            seat.finish()
+            return last
+
+    async def _converse(self, upstream: Upstream, call: Call, reply: Reply, terms: Terms, cap: Cap) -> bytes | None:
+        """Relays the answer as it comes; returns the last bytes of it unwritten, so that no reader holds the slot.
+
+        None: the cap on thinking was passed, and the server must be asked anew.
+        """
+        dialect = call.dialect
+        async with upstream.answer(dialect.body(call.target, upstream.traits, terms), terms.slot) as answer:
             async for batch in answer:
                 out, fault = _translated(dialect, batch)
                 answer.heard(dialect.pieces)
@@ -258,6 +335,8 @@ class Relay:
                     await reply.send(out)
                 if fault is not None:
                     raise fault
+                if cap.count(dialect.thought) is Step.END and not await answer.end_reasoning(dialect.completion):
+                    return None
         return dialect.end()
 
     async def _fail(self, reply: Reply, error: SlotlineError) -> None:

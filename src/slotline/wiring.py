@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
@@ -22,6 +23,7 @@ from slotline.surface.ports import Ports, Settings
 from slotline.upstream.client import UpstreamClient
 from slotline.upstream.engine import Engine, EngineSpec
 from slotline.upstream.roster import Roster
+from slotline.upstream.tenancy import Tenancy
 from slotline.upstream.watch import watch
 
 _log = logging.getLogger(__name__)
@@ -58,9 +60,14 @@ async def gateway(config: Config, engine: EngineSpec | None, report: Report) -> 
             await embedded.ready()
         upstreams = {u.name: await stack.enter_async_context(_client(u, urls)) for u in config.upstreams}
         await asyncio.gather(*(upstream.look() for upstream in upstreams.values()))
+        gate = LocalGate(
+            {u.name: Berth(upstreams[u.name].tenancy.allowed, u.queue, u.queue_wait) for u in config.upstreams},
+            time.monotonic,
+            max_waiting=config.server.max_waiting,
+        )
+        for name, upstream in upstreams.items():
+            upstream.tenancy.attach(partial(gate.resize, name))
         await stack.enter_async_context(_watching(upstreams.values()))
-        berths = {u.name: Berth(u.slots, u.queue, u.queue_wait) for u in config.upstreams}
-        gate = LocalGate(berths, time.monotonic, max_waiting=config.server.max_waiting)
         relay = Relay(gate, upstreams, time.monotonic, _ended)
         roster = Roster([Model(m.name, frozenset(m.upstreams), m.target, m.aliases) for m in config.models], upstreams)
         app = application(Ports(_settings(config), relay, roster, roster))
@@ -70,7 +77,8 @@ async def gateway(config: Config, engine: EngineSpec | None, report: Report) -> 
 
 def _client(upstream: UpstreamConfig, urls: Mapping[str, str]) -> UpstreamClient:
     url = urls.get(upstream.name, upstream.url)
-    return UpstreamClient(upstream.name, url, upstream.limits, upstream.kind, api_key(upstream, os.environ))
+    tenancy = Tenancy(upstream.slots, upstream.pin_slots, upstream.limits.drain, time.monotonic)
+    return UpstreamClient(upstream.name, url, upstream.limits, upstream.kind, api_key(upstream, os.environ), tenancy)
 
 
 def _settings(config: Config) -> Settings:
@@ -120,6 +128,8 @@ def _ended(passage: Passage, outcome: Outcome, error: SlotlineError | None) -> N
         "upstream": passage.upstream,
         "waited_s": round((granted or now) - passage.arrived, 3),
         "ran_s": None if granted is None else round(now - granted, 3),
+        "thinking_capped": passage.capped,
+        "notes": "; ".join(passage.call.dialect.notes) or None,
         "error": None if error is None else str(error),
     }
     _log.info("request ended", extra={"fields": fields})

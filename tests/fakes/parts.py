@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
 from slotline.core.errors import Protocol, SlotlineError, StreamClosedEarly
-from slotline.core.kind import Kind, Traits
+from slotline.core.kind import Kind, Terms, Traits
+from slotline.core.limits import Limits
 from slotline.core.queue_frames import Told
 from slotline.relay import ClientGone
 
@@ -34,6 +35,13 @@ class Turn:
 
     async def __aexit__(self, *_: object) -> None:
         self.journal.append("leave")
+
+    def hold(self) -> Callable[[], None]:
+        self.journal.append("hold")
+        return lambda: self.journal.append("leave")
+
+    def retry(self) -> bool:
+        return False
 
     def __aiter__(self) -> Self:
         return self
@@ -67,6 +75,17 @@ class Gate:
 
 
 @dataclass(eq=False)
+class Seat:
+    """A slot; `finished` when the server has said its last word."""
+
+    slot: int | None = None
+    finished: bool = False
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+@dataclass(eq=False)
 class Upstream:
     """`says`: lists of events are read together, an error is raised, None is the end of the body.
 
@@ -77,11 +96,24 @@ class Upstream:
     says: asyncio.Queue[list[bytes] | SlotlineError | None] = field(default_factory=asyncio.Queue)
     refusal: SlotlineError | None = None
     traits: Traits = PLAIN
+    limits: Limits = Limits()
     bodies: list[bytes] = field(default_factory=list)
     pieces: list[int] = field(default_factory=list)
+    seats: list[Seat] = field(default_factory=list)
+    seated: int = 0  # who sit now
+
+    @contextmanager
+    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> Iterator[Seat]:
+        seat = Seat()
+        self.seats.append(seat)
+        self.seated += 1
+        try:
+            yield seat
+        finally:
+            self.seated -= 1
 
     @asynccontextmanager
-    async def answer(self, body: bytes) -> AsyncIterator[Upstream]:
+    async def answer(self, body: bytes, slot: int | None = None) -> AsyncIterator[Upstream]:
         self.bodies.append(body)
         self.journal.append("sent")
         try:
@@ -91,6 +123,9 @@ class Upstream:
             yield self
         finally:
             self.journal.append("closed")
+
+    async def end_reasoning(self, completion: str | None) -> bool:
+        return True
 
     def heard(self, pieces: int) -> None:
         self.pieces.append(pieces)
@@ -115,12 +150,22 @@ class Dialect:
     stream: bool = True
     done: bool = False
     pieces: int = 0
+    thought: int = 0
+    completion: str | None = None
+    thinking_budget: int | None = None
+    notes: Sequence[str] = ()
     shelved: int = 0
+
+    def again(self) -> None:
+        self.thought = 0
+
+    def chain(self) -> Sequence[int]:
+        return ()
 
     def shelve(self) -> None:
         self.shelved += 1
 
-    def body(self, target: str, traits: Traits) -> bytes:
+    def body(self, target: str, traits: Traits, terms: Terms | None = None) -> bytes:
         return f"{target} for {traits.kind}".encode()
 
     def feed(self, data: bytes) -> bytes:

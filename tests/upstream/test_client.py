@@ -86,6 +86,13 @@ async def test_a_request_whose_slot_is_idle_was_swallowed_and_has_idle_grace() -
             await read(upstream)
 
 
+async def test_a_head_says_that_the_request_was_not_swallowed() -> None:
+    script = Script((Sleep(0.15), Head(), Sleep(0.5), Said(1), Done()), takes_slot=False)
+    async with Stub(default=script) as stub, client(stub.url, idle_grace=0.3) as upstream:
+        assert text(await read(upstream)) == "token-0"
+        assert stub.hits["/slots"] > 0
+
+
 async def test_a_swallowed_request_is_told_from_one_beside_it_that_is_answered() -> None:
     async with Stub(slots=2) as stub, client(stub.url, idle_grace=0.2) as upstream:
         stub.play(held(3, before=1), swallowed())

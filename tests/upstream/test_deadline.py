@@ -111,6 +111,7 @@ async def test_suspended_the_block_has_all_the_time_it_wants_until_it_is_moved()
         async with due(1) as deadline:
             deadline.suspend()
             await asyncio.sleep(1000)
+            assert pending() == 0
             deadline.move(now() + 2)
             await forever()
     assert now() - began == pytest.approx(1002)

@@ -46,7 +46,7 @@ def upstream_rows(config: Config) -> list[tuple[str, ...]]:
             upstream.name,
             _address(config, upstream),
             upstream.kind or "auto",
-            str(upstream.slots),
+            "auto" if upstream.slots is None else str(upstream.slots),
             str(upstream.queue),
             _models(config, upstream.name),
         )
@@ -119,6 +119,7 @@ def as_json(config: Config) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(config)
     for upstream in plain["upstream"]:
         upstream["kind"] = upstream["kind"] or "auto"
+        upstream["slots"] = upstream["slots"] or "auto"
         upstream["limits"] = {k: v for k, v in upstream["limits"].items() if has_effect(f"upstream.limits.{k}")}
     return {"ok": True, **{key: value for key, value in plain.items() if has_effect(key)}}
 

@@ -22,6 +22,7 @@ from slotline.upstream.model_file import ModelFileError, default_cache, find
 from slotline.wiring import gateway
 
 _T = TypeVar("_T")
+_KINDS = ("auto", *(kind.value for kind in Kind))
 
 
 @click.command()
@@ -30,7 +31,7 @@ _T = TypeVar("_T")
 @click.option("--port", type=click.IntRange(0, 65535), help="0: any free port.")
 @click.option("--upstream", "urls", multiple=True, metavar="URL", help="An upstream, without a file; repeatable.")
 @click.option("--slots", multiple=True, type=click.IntRange(1), help="Of the upstream: how many requests run at once.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(["auto", *(kind.value for kind in Kind)]), help="Of the upstream.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Of the upstream: what serves there.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 def serve(

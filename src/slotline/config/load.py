@@ -156,6 +156,8 @@ def _whole(origin: Origin, found: Values) -> Config:
     server = msgspec.convert(found.get("server", {}), ServerConfig)
     _check_open(origin, server, keys="key" in found)
     for upstream in upstreams:
+        if upstream.get("slots") == AUTO:
+            upstream["slots"] = None
         if upstream.get("kind") == AUTO:
             upstream["kind"] = None
     parts = found | {"source": origin.file, "server": server, "upstream": upstreams, "engine": engine}

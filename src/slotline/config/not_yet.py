@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from slotline.config.lines import KeyPath
-from slotline.core.kind import Kind
 
 
 class NotYet(NamedTuple):
@@ -34,15 +33,6 @@ NOT_YET: Mapping[str, NotYet] = {
     "server.rejoin": NotYet(
         lambda seconds: seconds > 0, 'A place is not kept for a client that left, so rejoin is "0s".'
     ),
-    "upstream.kind": NotYet(
-        lambda value: value in {Kind.OLLAMA, Kind.VLLM, Kind.SGLANG},
-        'Any of these servers works as kind = "openai"; "auto", "llama.cpp" and "openai" are there.',
-    ),
-    "upstream.slots": NotYet(lambda value: value == "auto", "Write how many requests the upstream runs at once."),
-    "upstream.pin_slots": NotYet(lambda value: value is True, "The upstream chooses the slot, so pin_slots is false."),
-    "upstream.limits.drain": NotYet(_given, "A slot is free again as soon as its request has been ended."),
-    "upstream.limits.thinking_cap": NotYet(_given, "Reasoning has no cap."),
-    "upstream.limits.thinking_overrun": NotYet(_given, "Reasoning has no cap."),
 }
 
 
@@ -53,6 +43,6 @@ def not_yet(path: KeyPath, value: object) -> str | None:
 
 
 def has_effect(dotted: str) -> bool:
-    """Whether the key does anything in this release, whatever its value; `upstream.limits.drain` does not."""
+    """Whether the key does anything in this release, whatever its value; `cluster` does not."""
     rule = NOT_YET.get(dotted)
     return rule is None or rule.when is not _given

@@ -24,7 +24,7 @@ from slotline.config.values import (
     UpstreamConfig,
 )
 from slotline.core.kind import Kind
-from slotline.core.limits import Limits
+from slotline.core.limits import Limits, ThinkingEnd
 from slotline.core.queue_frames import QueueForm
 
 AUTO = "auto"
@@ -71,6 +71,7 @@ LIMITS = Table(
         "drain": duration(zero=True),
         "thinking_cap": whole(0),
         "thinking_overrun": whole(0),
+        "thinking_end": choice(ThinkingEnd),
     },
 )
 SERVER = Table(

@@ -64,11 +64,13 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """`http://…` or `https://…` without `/v1` and without a slash at its end, `unix:/path`, or `ENGINE_URL`."""
     kind: Kind | None = None
     """None: found by asking."""
-    slots: int = 2
+    slots: int | None = 2
+    """None: as many as the upstream reports."""
     queue: int = 64
     queue_wait: float = 0.0
     """0: as long as the client stays."""
-    pin_slots: bool = False
+    pin_slots: bool = True
+    """Only where the kind of server has it: a conversation returns to the slot that still holds it."""
     api_key_env: str | None = None
     """The environment variable that holds the key, never the key."""
     limits: Limits = Limits()

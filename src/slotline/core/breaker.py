@@ -65,8 +65,13 @@ class Breaker:
         self._rest = _FIRST_REST
 
     def failed(self, error: SlotlineError, now: float) -> None:
-        """A request ended with `error`; what is not the upstream's doing is passed over."""
-        if not counts(error):
+        """A request ended with `error`; what is not the upstream's doing is passed over.
+
+        An answer with a status, whatever it says, comes from a server that works.
+        """
+        if isinstance(error, UpstreamStatus):
+            self.worked()
+        if not isinstance(error, _FAILURES):
             return
         self._failures += 1
         if self.state is State.HALF_OPEN:
@@ -80,10 +85,3 @@ class Breaker:
         """The upstream answers a probe at `now`: once its rest is over, one request may try."""
         if self.state is State.OPEN and now >= self._until:
             self.state = State.HALF_OPEN
-
-
-def counts(error: SlotlineError) -> bool:
-    """Whether `error` says that the upstream is unwell."""
-    if isinstance(error, UpstreamStatus):
-        return error.upstream_status >= 500 and error.upstream_status != 503
-    return isinstance(error, _FAILURES)

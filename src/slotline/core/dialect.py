@@ -7,10 +7,11 @@ looks in the client's shape it is asked for separately.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from slotline.core.errors import SlotlineError
-from slotline.core.kind import Traits
+from slotline.core.kind import Terms, Traits
 from slotline.core.queue_frames import Told
 
 
@@ -32,16 +33,44 @@ class Dialect(Protocol):
         """How many pieces of the answer have come so far: text, reasoning, parts of tool calls, and nothing else."""
         ...
 
+    @property
+    def thought(self) -> int:
+        """How many of the pieces were reasoning."""
+        ...
+
+    @property
+    def completion(self) -> str | None:
+        """The upstream's own name of the answer that comes now; None until it has named it."""
+        ...
+
+    @property
+    def thinking_budget(self) -> int | None:
+        """The tokens of reasoning that the client allows at most; None: it says nothing about it."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was odd about the answer, for the log; no text of it."""
+        ...
+
     def shelve(self) -> None:
         """The call will wait: whatever can be made again from the received body may be let go of."""
         ...
 
-    def body(self, target: str, traits: Traits) -> bytes:
+    def chain(self) -> Sequence[int]:
+        """The conversation, message by message, as `core.seats` compares it."""
+        ...
+
+    def body(self, target: str, traits: Traits, terms: Terms) -> bytes:
         """The chat completion request, JSON, for the model `target` on a server of these traits; always a stream."""
         ...
 
     def feed(self, data: bytes) -> bytes:
         """The `data` of one event of the upstream's stream → what a streaming client gets for it (often nothing)."""
+        ...
+
+    def again(self) -> None:
+        """The request is sent once more, and the new answer goes on where the old one was left."""
         ...
 
     def end(self) -> bytes:

@@ -5,7 +5,16 @@ There is no total deadline among them, on purpose: an answer that flows may flow
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
+
+
+class ThinkingEnd(StrEnum):
+    """How the reasoning is ended on servers without a control for that."""
+
+    ASK_AGAIN = "ask_again"  # the same question on the same slot, with reasoning switched off
+    ERROR = "error"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,3 +42,5 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Reasoning deltas, streamed or not; 0: no cap."""
     thinking_overrun: int = 512
     """Reasoning deltas after the end of the reasoning was asked for."""
+    thinking_end: ThinkingEnd = ThinkingEnd.ASK_AGAIN
+    """What is done about too much reasoning where the server cannot be told to end it."""

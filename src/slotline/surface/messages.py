@@ -41,7 +41,7 @@ async def messages(ports: Ports, default: QueueForm, request: web.Request) -> we
         form=form,
     )
     model = await ports.catalogue.resolve(dialect.model)
-    dialect.body(model.target, ports.catalogue.traits(model))  # refuses what cannot be mapped, before anything is held
+    dialect.check(ports.catalogue.traits(model))
     call = Call(request[REQUEST_ID], dialect.model, dialect, model.upstreams, model.target, len(raw))
     settings = ports.settings
     reply = HttpReply(

@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace, TracebackType
 from typing import Self
 
 import aiohttp
 
-from slotline.core.errors import Protocol, Unreachable, UpstreamFailure, UpstreamStatus
+from slotline.core.errors import Protocol, ThinkingOverrun, Unreachable, UpstreamFailure, UpstreamStatus
 from slotline.core.kind import Kind, Traits
-from slotline.core.limits import Limits
+from slotline.core.limits import Limits, ThinkingEnd
 from slotline.core.liveness import Silence, State
 from slotline.core.openai.errors import explain
 from slotline.core.reading import Reading
@@ -27,8 +28,9 @@ from slotline.core.sse import Event, Parser
 from slotline.upstream.address import Address
 from slotline.upstream.asker import FAILURES, Asker, payload, read_at_most, read_some, reason
 from slotline.upstream.deadline import Deadline
-from slotline.upstream.kinds import llama_cpp, openai
+from slotline.upstream.kinds import llama_cpp, ollama, openai, sglang, vllm
 from slotline.upstream.probe import Health, Sighting, look
+from slotline.upstream.tenancy import Seat, Tenancy
 from slotline.upstream.vigil import Call, Vigil
 
 _CHAT = "/v1/chat/completions"
@@ -41,18 +43,36 @@ _STALE_WITHIN = 1.0
 """Seconds within which a connection that was closed already shows it: one round trip, on the slowest of networks."""
 _LOADING = re.compile(r"\bloading\b", re.IGNORECASE)  # and not "overloaded", which other servers say with a 503
 
+_READINGS: Mapping[Kind, Callable[[Asker], Awaitable[Reading]]] = {
+    Kind.LLAMA_CPP: llama_cpp.reading,
+    Kind.OLLAMA: ollama.reading,
+    Kind.VLLM: vllm.reading,
+    Kind.SGLANG: sglang.reading,
+    Kind.OPENAI: openai.reading,
+}
+
 
 class UpstreamClient:
     """One upstream. Used with `async with`, in the event loop that it belongs to."""
 
     def __init__(
-        self, name: str, url: str, limits: Limits, kind: Kind | None = None, api_key: str | None = None
+        self,
+        name: str,
+        url: str,
+        limits: Limits,
+        kind: Kind | None = None,
+        api_key: str | None = None,
+        tenancy: Tenancy | None = None,
     ) -> None:
-        """`kind`: None to find out by asking. `api_key`: sent as a bearer token."""
+        """`kind`: None to find out by asking. `api_key`: sent as a bearer token.
+
+        `tenancy`: who sits where; None for one that lets the server choose and keeps no slot out of use.
+        """
         self.name = name
         self.url = url
         self.limits = limits
         self.sighting = Sighting(Health.UNKNOWN)
+        self.tenancy = tenancy or Tenancy(None, pins=False, drain=0.0, clock=time.monotonic)
         self._kind = kind
         self._address = Address.parse(url)
         self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
@@ -63,7 +83,7 @@ class UpstreamClient:
         self._session = self._new_session(self._address.connector(_KEEPALIVE), [reused])
         self._questions = self._new_session(self._address.connector(), [])
         self._asker = Asker(self._questions, self._address, self.limits.connect)
-        self._vigil = Vigil(self._reading, self.limits.poll)
+        self._vigil = Vigil(self._reading, self.limits.poll, self.tenancy)
         self._tasks = await asyncio.TaskGroup().__aenter__()
         self._keeping = self._tasks.create_task(self._vigil.keep(), name=f"vigil {self.name}")
         return self
@@ -109,22 +129,50 @@ class UpstreamClient:
         if seen.state is not Health.UP and self.sighting.models:
             seen = replace(self.sighting, state=seen.state, reason=seen.reason)
         self.sighting = seen
+        if seen.state is Health.UP:
+            self.tenancy.server_has(seen.slots, shows=seen.slots is not None)
+        self.tenancy.looked(well=seen.state is Health.UP)
         return seen
 
+    async def glance(self) -> None:
+        """Asks an upstream that does nothing for us what it does for others, where it shows that."""
+        if self.traits.kind is Kind.LLAMA_CPP and (self._vigil.idle or self.tenancy.outsiders):
+            await self._vigil.look()
+
     @asynccontextmanager
-    async def answer(self, body: bytes) -> AsyncIterator[Answer]:
+    async def answer(self, body: bytes, slot: int | None = None) -> AsyncIterator[Answer]:
         """Sends a chat request; see `slotline.relay.Upstream`."""
         now = asyncio.get_running_loop().time()
         silence = Silence(self.limits, now)
-        async with Deadline(silence.deadline, silence.overdue) as deadline:
-            call = Call(silence, deadline)
-            response = await self._head(body, call)
-            self._vigil.answered(call)
-            try:
-                yield Answer(self.name, response, self.limits, silence, deadline)
-            finally:
-                self._vigil.ended(call)
-                _let_go(response)
+        try:
+            async with Deadline(silence.deadline, silence.overdue) as deadline:
+                call = Call(silence, deadline, slot)
+                response = await self._head(body, call)
+                self._vigil.answered(call)
+                try:
+                    yield Answer(self.name, response, self.limits, silence, deadline, self._end_reasoning)
+                finally:
+                    self._vigil.ended(call)
+                    _let_go(response)
+        except UpstreamFailure as failure:
+            self.tenancy.ended(failure)
+            raise
+        self.tenancy.ended(None)
+
+    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> AbstractContextManager[Seat]:
+        """A slot for a conversation; see `slotline.relay.Upstream`."""
+        return self.tenancy.seat(chain, hold)
+
+    async def _end_reasoning(self, completion: str | None) -> bool:
+        """See `slotline.relay.Answer.end_reasoning`."""
+        kind = self.traits.kind
+        if kind is Kind.LLAMA_CPP:
+            if completion is None or not await llama_cpp.end_reasoning(self._asker, completion):
+                raise ThinkingOverrun("thinking: the cap was passed, and the upstream refused to end its reasoning")
+            return True
+        if kind is Kind.OPENAI or self.limits.thinking_end is ThinkingEnd.ERROR:
+            raise ThinkingOverrun(f"thinking: thinking_cap = {self.limits.thinking_cap} tokens was passed")
+        return False
 
     async def count(self, body: bytes) -> int | None:
         """The tokens of a chat request's prompt, by the server's own template and tokenizer; None where it has none."""
@@ -132,21 +180,19 @@ class UpstreamClient:
 
     async def _reading(self) -> Reading:
         """What the server shows of its slots; asked for every `poll` while somebody waits for an answer to begin."""
-        if self.traits.kind is Kind.LLAMA_CPP:
-            return await llama_cpp.reading(self._asker)
-        return await openai.reading(self._asker)
+        return await _READINGS[self.traits.kind](self._asker)
 
     # ---- the head ----------------------------------------------------------------------------------------------------
 
     async def _head(self, body: bytes, call: Call) -> aiohttp.ClientResponse:
         """The response to `body`, once it is a good one; a server that says it is loading is asked again."""
-        time = asyncio.get_running_loop().time
+        clock = asyncio.get_running_loop().time
         silence, told = call.silence, False
         while True:
             try:
                 response = await self._watched(body, call)
                 if response.status == 200:
-                    silence.bytes(time())
+                    silence.bytes(clock())
                     return response
                 failure = await self._refusal(response)
                 if failure.upstream_status != 503 or not _LOADING.search(failure.body):
@@ -156,7 +202,7 @@ class UpstreamClient:
                 if not told:
                     raise
                 # It said that it loads, and that it cannot be connected to is one more part of that.
-            silence.saw(State.LOADING, time())
+            silence.saw(State.LOADING, clock())
             call.deadline.move(silence.deadline)
             await asyncio.sleep(self.limits.poll)
 
@@ -170,10 +216,10 @@ class UpstreamClient:
 
     async def _send(self, body: bytes) -> aiohttp.ClientResponse:
         """One request; a kept-alive connection that turns out to be closed is forgotten, and the next one tried."""
-        time = asyncio.get_running_loop().time
+        clock = asyncio.get_running_loop().time
         while True:
             trace: dict[str, bool] = {}
-            began = time()
+            began = clock()
             try:
                 return await self._session.post(
                     self._address.url(_CHAT),
@@ -183,7 +229,7 @@ class UpstreamClient:
                     trace_request_ctx=trace,
                 )
             except FAILURES as error:
-                if not trace.get("reused") or not _was_closed(error) or time() - began > _STALE_WITHIN:
+                if not trace.get("reused") or not _was_closed(error) or clock() - began > _STALE_WITHIN:
                     raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> UpstreamFailure:
@@ -220,8 +266,15 @@ class Answer:
     """
 
     def __init__(
-        self, name: str, response: aiohttp.ClientResponse, limits: Limits, silence: Silence, deadline: Deadline
+        self,
+        name: str,
+        response: aiohttp.ClientResponse,
+        limits: Limits,
+        silence: Silence,
+        deadline: Deadline,
+        end_reasoning: Callable[[str | None], Awaitable[bool]],
     ) -> None:
+        self._end_reasoning = end_reasoning
         self._name = name
         self._response = response
         self._limits = limits
@@ -253,6 +306,10 @@ class Answer:
         finally:
             self._deadline.suspend()
             self._left = self._time()
+
+    async def end_reasoning(self, completion: str | None) -> bool:
+        """See `slotline.relay.Answer`."""
+        return await self._end_reasoning(completion)
 
     def heard(self, pieces: int) -> None:
         """`pieces` of the answer were in what has come so far: its silence begins anew with each."""

@@ -12,6 +12,7 @@ _log = logging.getLogger(__name__)
 
 _WELL = 15.0  # seconds between looks at a server that is up
 _UNWELL = 1.0  # … at one that is not
+_GLANCES = 10  # between two looks: at what a server that does nothing for us does for others
 
 
 async def watch(upstream: UpstreamClient) -> None:
@@ -24,4 +25,10 @@ async def watch(upstream: UpstreamClient) -> None:
             fields = {"upstream": upstream.name, "state": seen.state, "reason": seen.reason or None}
             _log.log(level, "upstream %s is %s", upstream.name, seen.state, extra={"fields": fields})
             before = seen.state
-        await asyncio.sleep(_WELL if seen.state is Health.UP else _UNWELL)
+        glances = _GLANCES if seen.state is Health.UP else 0
+        while glances and not upstream.tenancy.out_of_order:
+            await asyncio.sleep(_WELL / _GLANCES)
+            await upstream.glance()
+            glances -= 1
+        if seen.state is not Health.UP or upstream.tenancy.out_of_order:
+            await asyncio.sleep(_UNWELL)

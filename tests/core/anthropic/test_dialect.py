@@ -83,11 +83,6 @@ def test_what_was_let_go_of_while_waiting_is_made_again() -> None:
     assert call.body("target", PLAIN) == before
 
 
-def test_a_body_is_made_once_for_the_same_server() -> None:
-    call = dialect()
-    assert call.body("target", PLAIN) is call.body("target", PLAIN)
-
-
 def test_a_body_is_made_for_the_server_that_is_to_read_it() -> None:
     call = dialect()
     for target, traits in (("a", PLAIN), ("b", PLAIN), ("b", Traits(Kind.LLAMA_CPP)), ("a", PLAIN)):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from slotline.core.anthropic import errors, events
 from slotline.core.anthropic.answer import Answer
-from slotline.core.anthropic.chat import chat_body, tool_names
+from slotline.core.anthropic.chat import DEFAULT_TERMS, chain, chat_body, tool_names
 from slotline.core.anthropic.events import Event, MessageDelta, MessageStart, MessageStop
+from slotline.core.anthropic.media import Image
 from slotline.core.anthropic.request import MessagesRequest, parse
 from slotline.core.anthropic.stream import MessageStream
 from slotline.core.anthropic.tokens import estimate
 from slotline.core.errors import SlotlineError
-from slotline.core.kind import Traits
+from slotline.core.kind import Terms, Traits
 from slotline.core.queue_frames import KEEP_ALIVE, QueueForm, Told, frame
 
 
@@ -38,7 +39,7 @@ class MessagesDialect:
         self._raw = raw
         self._version = version
         self._request: MessagesRequest | None = request
-        self._prepared: tuple[str, Traits, bytes] | None = None
+        self._budget = request.thinking.budget
         self._request_id = request_id
         self._form = form
         self._warming = request.max_tokens == 0
@@ -61,21 +62,46 @@ class MessagesDialect:
     def pieces(self) -> int:
         return self._messages.pieces
 
-    def shelve(self) -> None:
-        self._request = self._prepared = None
+    @property
+    def thought(self) -> int:
+        return self._messages.thought
 
-    def body(self, target: str, traits: Traits) -> bytes:
+    @property
+    def completion(self) -> str | None:
+        return self._messages.completion
+
+    @property
+    def thinking_budget(self) -> int | None:
+        return self._budget
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return self._messages.notes
+
+    def shelve(self) -> None:
+        self._request = None
+
+    def check(self, traits: Traits) -> None:
+        """Raises Invalid for an image that a server of these `traits` cannot take: all that a valid body can hold."""
+        parsed = self._parsed()
+        if any(isinstance(block, Image) for message in parsed.messages for block in message.blocks):
+            self.body(self.model, traits)
+
+    def chain(self) -> Sequence[int]:
+        return chain(self._parsed())
+
+    def body(self, target: str, traits: Traits, terms: Terms = DEFAULT_TERMS) -> bytes:
         """Raises Invalid for content that a server of these `traits` cannot take, such as images without eyes."""
-        if self._prepared is not None and self._prepared[:2] == (target, traits):
-            return self._prepared[2]
-        request = self._request or parse(self._raw, version=self._version)
         vision = traits.vision is not False
-        body = chat_body(request, model=target, kind=traits.kind, vision=vision, context=traits.context)
-        self._prepared = (target, traits, body)
-        return body
+        return chat_body(
+            self._parsed(), model=target, kind=traits.kind, vision=vision, context=traits.context, terms=terms
+        )
 
     def feed(self, data: bytes) -> bytes:
         return self._out(self._messages.feed(data))
+
+    def again(self) -> None:
+        self._messages.again()
 
     def end(self) -> bytes:
         return self._out(self._messages.end())
@@ -96,6 +122,9 @@ class MessagesDialect:
 
     def error_body(self, error: SlotlineError) -> bytes:
         return errors.body(error, self._request_id)
+
+    def _parsed(self) -> MessagesRequest:
+        return self._request or parse(self._raw, version=self._version)
 
     def _out(self, made: Iterable[Event]) -> bytes:
         if self._warming:

@@ -129,6 +129,12 @@ class MessageStream:
         """The upstream's body has ended → the last events. Raises StreamClosedEarly when the answer in it had not."""
         return self._guarded(self._end, b"")
 
+    def again(self) -> None:
+        """Another answer goes on where this one was left: its name, its end and its counts are still to come."""
+        self.completion = None
+        self._finish = None
+        self._tags.expect()
+
     def heartbeat(self) -> list[to.Event]:
         """A sign of life that every client's watchdog takes for one, before and within thinking; elsewhere a ping.
 
@@ -288,6 +294,8 @@ class MessageStream:
 
     def _conclude(self, made: list[to.Event]) -> None:
         self._pieces(self._tags.rest(), made)
+        if self.thought and self.thought == self.pieces:
+            self.notes.append("the answer is empty: all that came was reasoning")
         if self._held and not self._calls.any:
             self._move(Input.TEXT, made)
             made.append(to.TextDelta(self._index, self._held))

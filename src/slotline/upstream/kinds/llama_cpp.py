@@ -49,6 +49,10 @@ class _Slot(msgspec.Struct):
         return Slot(self.id, self.is_processing, max(held - (decoded or 0), done), done, decoded)
 
 
+class _Control(msgspec.Struct):
+    success: bool = False
+
+
 class _Prompt(msgspec.Struct):
     prompt: str
 
@@ -67,10 +71,23 @@ async def reading(ask: Asker) -> Reading:
             return Reading(loading=True)
         slots = (await ask.get("/slots")).read(list[_Slot])
     except TimeoutError:
-        return Reading()
+        return Reading(late=True)
     except FAILURES:
         return Reading(loading=True)
     return Reading(slots=None if slots is None else tuple(slot.seen() for slot in slots))
+
+
+async def end_reasoning(ask: Asker, completion: str) -> bool:
+    """Asks the server to end the reasoning of `completion`; whether it found it, not whether that will help.
+
+    It answers 200 also where it refuses: for an answer that is over, or that was not begun with `reasoning_control`.
+    """
+    order = msgspec.json.encode({"id": completion, "action": "reasoning_end"})
+    try:
+        answer = (await ask.post("/v1/chat/completions/control", order)).read(_Control)
+    except (TimeoutError, *FAILURES):
+        return False
+    return answer is not None and answer.success
 
 
 async def count(ask: Asker, body: bytes) -> int | None:

@@ -11,6 +11,6 @@ async def reading(ask: Asker) -> Reading:
     try:
         return Reading(loading=(await ask.get("/v1/models")).status == 503)
     except TimeoutError:
-        return Reading()
+        return Reading(late=True)
     except FAILURES:
         return Reading(loading=True)

@@ -1,0 +1,187 @@
+"""Who sits where on one upstream, and how many may: the truth about its slots, as far as it can be had.
+
+    configured   what the operator allows, or what the server reports; never more than it has
+    breaker      none while the upstream is out of order, one while it is tried again
+    outsiders    slots that work for somebody else are not ours to give
+
+A slot whose request was ended before its time is *draining*: nobody gets it before the server shows it idle, or `drain`
+has passed. A reading of the slots that was asked for before the last change here says nothing about the state after it,
+and is dropped. Whatever changes the number that may be used is told to the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from slotline.core.breaker import Breaker, State
+from slotline.core.errors import SlotlineError, Unreachable, UpstreamStatus
+from slotline.core.reading import Reading
+from slotline.core.seats import Seats
+
+
+@dataclass(slots=True)
+class Seat:
+    """One slot, as one request has it. `slot`: its id, where the server lets one choose."""
+
+    slot: int | None
+    finished: bool = False
+
+    def finish(self) -> None:
+        """The server does not work on the request any more."""
+        self.finished = True
+
+
+@dataclass(eq=False, slots=True)
+class Draining:
+    """A slot that is kept out of use until `until` at the latest; `release` gives it back."""
+
+    slot: int | None
+    until: float
+    version: int  # a reading says something about it if it was asked for since
+    release: Callable[[], None]
+
+
+@dataclass(eq=False, slots=True)
+class Tenancy:
+    """One upstream's. `clock`: seconds, monotonic. `resized` is told how many slots may be used; see `attach`."""
+
+    configured: int | None  # None: as many as the server reports
+    pins: bool  # requests are sent to a slot by its id, where the server lets one choose
+    drain: float  # seconds; 0: a slot is never kept out of use
+    clock: Callable[[], float]
+    resized: Callable[[int], None] = lambda _: None
+    breaker: Breaker = field(default_factory=Breaker)
+    draining: set[Draining] = field(default_factory=set)
+    seated: int = 0
+    outsiders: int = 0
+    _seen: int | None = None  # slots that the server reports
+    _shows: bool = False  # it shows what each slot does
+    _seats: Seats = field(default_factory=lambda: Seats(0))
+    _outside: frozenset[int] = frozenset()  # ids of slots that others use
+    _suspected: int = 0  # outsiders in the reading before
+    _version: int = 0  # grows with every change of who sits where
+    _told: int | None = None
+    _woken: Callable[[], None] = lambda: None
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are to use, when all is well."""
+        known = [count for count in (self.configured, self._seen) if count is not None]
+        return min(known, default=1)
+
+    @property
+    def allowed(self) -> int:
+        """How many may be used at present."""
+        return max(0, min(self.breaker.slots(self.slots), self.slots - self.outsiders))
+
+    @property
+    def version(self) -> int:
+        """To be given with a reading: which state of things it was asked in."""
+        return self._version
+
+    def attach(self, resized: Callable[[int], None]) -> None:
+        """From now on `resized` is told how many slots may be used; at once, and with every change."""
+        self.resized, self._told = resized, None
+        self._tell()
+
+    def on_drain(self, woken: Callable[[], None]) -> None:
+        """`woken` is called when a slot begins to drain, so that somebody asks the server about it."""
+        self._woken = woken
+
+    def server_has(self, slots: int | None, *, shows: bool) -> None:
+        """What the server reports of itself; `shows`: also what each slot does, and it takes orders where to sit."""
+        self._seen, self._shows = slots, shows
+        self._seats.count = self.slots
+        self._tell()
+
+    @contextmanager
+    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> Iterator[Seat]:
+        """A slot for a conversation; `hold` keeps the gate's slot beyond the turn, until what it returns is called."""
+        seat = Seat(self._seats.take(chain, self._outside) if self.pins and self._shows else None)
+        self._change(+1)
+        try:
+            yield seat
+        except (Unreachable, UpstreamStatus):  # it never began, or refused
+            seat.finish()
+            raise
+        finally:
+            if seat.finished or not self._shows or not self.drain:
+                self._rise(seat.slot)
+            else:
+                self._keep_out(seat.slot, hold())
+
+    def ended(self, error: SlotlineError | None) -> None:
+        """A request to the server ended: well, or with what the upstream did to it."""
+        if error is None:
+            self.breaker.worked()
+        else:
+            self.breaker.failed(error, self.clock())
+        self._tell()
+
+    def looked(self, *, well: bool) -> None:
+        """The server answered a probe, or did not."""
+        if well:
+            self.breaker.look(self.clock())
+            self._tell()
+
+    @property
+    def out_of_order(self) -> bool:
+        """The breaker is not closed."""
+        return self.breaker.state is not State.CLOSED
+
+    # ---- readings ----------------------------------------------------------------------------------------------------
+
+    def read(self, reading: Reading, version: int) -> None:
+        """The server showed its slots, asked when things stood as `version` says."""
+        now = self.clock()
+        for draining in list(self.draining):
+            if now >= draining.until or self._is_idle(draining, reading, version):
+                self.draining.discard(draining)
+                draining.release()
+        if version == self._version and reading.slots is not None:
+            self._count_outsiders(reading)
+
+    def _is_idle(self, draining: Draining, reading: Reading, version: int) -> bool:
+        """A server that restarts works on nothing; one that shows no slots cannot be waited for."""
+        if reading.late or version < draining.version:
+            return False
+        if reading.slots is None:
+            return True
+        if draining.slot is None:
+            return version == self._version and (reading.busy or 0) <= self.seated - len(self.draining)
+        return not any(slot.busy for slot in reading.slots if slot.id == draining.slot)
+
+    def _count_outsiders(self, reading: Reading) -> None:
+        """Two readings must agree: a slot is busy for a moment longer than its answer."""
+        busy = frozenset(slot.id for slot in reading.slots or () if slot.busy)
+        self._outside = busy - self._seats.taken() if self.pins else frozenset()
+        count = len(self._outside) if self.pins else max(0, len(busy) - self.seated)
+        self.outsiders, self._suspected = min(count, self._suspected), count
+        self._tell()
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _keep_out(self, slot: int | None, give_back: Callable[[], None]) -> None:
+        def release() -> None:
+            self._rise(slot)
+            give_back()
+
+        self._version += 1
+        self.draining.add(Draining(slot, self.clock() + self.drain, self._version, release))
+        self._woken()
+
+    def _rise(self, slot: int | None) -> None:
+        if slot is not None:
+            self._seats.give(slot)
+        self._change(-1)
+
+    def _change(self, seated: int) -> None:
+        self.seated += seated
+        self._version += 1
+
+    def _tell(self) -> None:
+        if self.allowed != self._told:
+            self._told = self.allowed
+            self.resized(self.allowed)
