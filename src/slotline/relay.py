@@ -1,9 +1,7 @@
 """THE LIFE OF ONE REQUEST, from the moment it is known to be valid to its one outcome.
 
     turn    the gate: wait in line; each change of place goes to the client (nothing does when a slot is free at once)
-    sit     the upstream that the turn named: a slot of it, the one that still holds this conversation if it is free
-    send    the chat request goes out; silence is bounded phase by phase, and the server is asked what it means
-    relay   each event of the answer is translated and written as it comes, whole events only; thinking has a cap
+    attend  the upstream that the turn named answers, and each event is written as it comes (`slotline.conversation`)
     settle  the slot is given back as soon as the upstream has said its last word, before the client has read it
 
 A server that cannot be reached has not begun: such a request goes back to its old place and is tried once elsewhere. A
@@ -18,17 +16,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, Self
 
+from slotline.conversation import Conversation, Upstream
 from slotline.core.dialect import Dialect
-from slotline.core.errors import Outcome, ShuttingDown, SlotlineError, ThinkingOverrun, Unreachable
-from slotline.core.kind import Terms, Traits
-from slotline.core.limits import Limits
+from slotline.core.errors import Outcome, ShuttingDown, SlotlineError, Unreachable
+from slotline.core.liveness import State
 from slotline.core.queue_frames import Told
-from slotline.core.thinking import Cap, Step
+from slotline.core.thinking import Cap
 
 _log = logging.getLogger(__name__)
 
@@ -63,58 +62,6 @@ class Gate(Protocol):
 
     def turn(self, upstreams: Collection[str], size: int) -> Turn: ...
     def close(self) -> None: ...
-
-
-class Seat(Protocol):
-    """One slot of an upstream, as one request has it."""
-
-    @property
-    def slot(self) -> int | None:
-        """The slot's own id, where the server lets one choose."""
-        ...
-
-    def finish(self) -> None:
-        """The server has said its last word: it does not work on this request any more."""
-        ...
-
-
-class Answer(Protocol):
-    """One upstream's answer as it comes: the `data` of its events, those of one read together."""
-
-    def __aiter__(self) -> AsyncIterator[list[bytes]]: ...
-
-    async def end_reasoning(self, completion: str | None) -> bool:
-        """Asks the server to end its reasoning and to answer; False where it can only be asked anew, without reasoning.
-
-        Raises ThinkingOverrun where neither is possible.
-        """
-        ...
-
-    def heard(self, pieces: int) -> None:
-        """How many pieces of the answer were in what has come so far; keep-alives and reports are none."""
-        ...
-
-
-class Upstream(Protocol):
-    """One inference server; see `slotline.upstream.client`."""
-
-    @property
-    def traits(self) -> Traits: ...
-
-    @property
-    def limits(self) -> Limits: ...
-
-    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> AbstractContextManager[Seat]:
-        """A slot for a conversation. Left before `finish`, it is held back until the server has stopped working."""
-        ...
-
-    def answer(self, body: bytes, slot: int | None) -> AbstractAsyncContextManager[Answer]:
-        """Sends a chat request, to `slot` where one was chosen.
-
-        Raises the `UpstreamFailure` that fits, also while its answer is read; leaving the block before the end closes
-        the connection.
-        """
-        ...
 
 
 class Reply(Protocol):
@@ -168,6 +115,7 @@ class Passage:
     upstream: str | None = None
     told: Told | None = None  # the last place that the client heard of; None for one that never stood in line
     retried: bool = False  # its first upstream could not be reached, and it was tried elsewhere
+    beside: asyncio.TaskGroup | None = None  # what goes on beside the request itself
     capped: int | None = None  # the cap on thinking that it passed
     _task: asyncio.Task[object] | None = field(default_factory=asyncio.current_task)
     _verdict: SlotlineError | None = None
@@ -221,6 +169,7 @@ class Relay:
         self._empty.clear()
         try:
             async with asyncio.TaskGroup() as tasks:
+                passage.beside = tasks
                 heart = tasks.create_task(reply.beat()) if call.dialect.stream else None
                 try:
                     await self._ending(passage, reply)
@@ -301,43 +250,22 @@ class Relay:
             reply.waited(passage.granted - passage.arrived)
 
     async def _attend(self, passage: Passage, turn: Turn, reply: Reply) -> bytes:
-        """Sits down at the upstream and lets it answer, a second time without reasoning if that went on too long."""
+        """Lets the upstream answer; returns the last bytes of it unwritten, so that no reader holds the slot."""
         call, dialect = passage.call, passage.call.dialect
         upstream = self._upstreams[str(turn.upstream)]
         cap = Cap(upstream.limits, dialect.thinking_budget)
-        with upstream.seat(dialect.chain(), turn.hold) as seat:
-            terms = Terms(seat.slot, cap.limit)
-            try:
-                last = await self._converse(upstream, call, reply, terms, cap)
-                if last is None:
-                    dialect.again()
-                    last = await self._converse(upstream, call, reply, replace(terms, think=False), cap)
-            finally:
-                passage.capped = cap.limit if cap.passed else None
-            if last is None:
-                raise ThinkingOverrun("thinking: the upstream went on reasoning after it was asked not to")
-            seat.finish()
-            return last
+        conversation = Conversation(upstream, dialect, call.target, cap)
+        try:
+            deliver = reply.send if dialect.stream else _keep
+            return await conversation.hold(turn.hold, deliver, partial(self._saw, passage, reply))
+        finally:
+            passage.capped = cap.limit if cap.passed else None
 
-    async def _converse(self, upstream: Upstream, call: Call, reply: Reply, terms: Terms, cap: Cap) -> bytes | None:
-        """Relays the answer as it comes; returns the last bytes of it unwritten, so that no reader holds the slot.
-
-        None: the cap on thinking was passed, and the server must be asked anew.
-        """
-        dialect = call.dialect
-        async with upstream.answer(dialect.body(call.target, upstream.traits, terms), terms.slot) as answer:
-            async for batch in answer:
-                out, fault = _translated(dialect, batch)
-                answer.heard(dialect.pieces)
-                if dialect.done:
-                    return out
-                if out and dialect.stream:
-                    await reply.send(out)
-                if fault is not None:
-                    raise fault
-                if cap.count(dialect.thought) is Step.END and not await answer.end_reasoning(dialect.completion):
-                    return None
-        return dialect.end()
+    def _saw(self, passage: Passage, reply: Reply, state: State) -> None:
+        """The upstream's silence has a meaning, which some clients want to know."""
+        dialect = passage.call.dialect
+        if state is State.LOADING and passage.beside is not None and dialect.loading():
+            passage.beside.create_task(_tell_loading(reply, dialect))
 
     async def _fail(self, reply: Reply, error: SlotlineError) -> None:
         try:
@@ -358,15 +286,11 @@ class Relay:
         self._ended(passage, outcome, error)
 
 
-def _translated(dialect: Dialect, batch: list[bytes]) -> tuple[bytes, Exception | None]:
-    """What a client gets for `batch`, and what is wrong with the rest of it.
+async def _tell_loading(reply: Reply, dialect: Dialect) -> None:
+    """Sends what may as well be lost: a client that has gone is noticed where its request is."""
+    with suppress(ClientGone):
+        await reply.send(dialect.loading())  # asked for anew: the answer may have begun meanwhile
 
-    What came before a fault is the client's, whether or not it was read in one piece with the fault.
-    """
-    out = bytearray()
-    try:
-        for data in batch:
-            out += dialect.feed(data)
-    except Exception as fault:  # noqa: BLE001 - raised again, once what came before it is written
-        return bytes(out), fault
-    return bytes(out), None
+
+async def _keep(_: bytes) -> None:
+    """A call that does not stream keeps what has come until it is whole."""

@@ -11,11 +11,13 @@ from typing import Self
 from slotline.core.errors import Protocol, SlotlineError, StreamClosedEarly
 from slotline.core.kind import Kind, Terms, Traits
 from slotline.core.limits import Limits
+from slotline.core.liveness import State
 from slotline.core.queue_frames import Told
 from slotline.relay import ClientGone
 
 Journal = list[str]
 PLAIN = Traits(Kind.OPENAI)
+LIMITS = Limits()
 
 
 @dataclass(eq=False)
@@ -96,7 +98,7 @@ class Upstream:
     says: asyncio.Queue[list[bytes] | SlotlineError | None] = field(default_factory=asyncio.Queue)
     refusal: SlotlineError | None = None
     traits: Traits = PLAIN
-    limits: Limits = Limits()
+    limits: Limits = LIMITS
     bodies: list[bytes] = field(default_factory=list)
     pieces: list[int] = field(default_factory=list)
     seats: list[Seat] = field(default_factory=list)
@@ -113,7 +115,9 @@ class Upstream:
             self.seated -= 1
 
     @asynccontextmanager
-    async def answer(self, body: bytes, slot: int | None = None) -> AsyncIterator[Upstream]:
+    async def answer(
+        self, body: bytes, slot: int | None = None, saw: Callable[[State], None] | None = None
+    ) -> AsyncIterator[Upstream]:
         self.bodies.append(body)
         self.journal.append("sent")
         try:
@@ -155,6 +159,9 @@ class Dialect:
     thinking_budget: int | None = None
     notes: Sequence[str] = ()
     shelved: int = 0
+
+    def loading(self) -> bytes:
+        return b""
 
     def again(self) -> None:
         self.thought = 0
@@ -228,7 +235,8 @@ class Reply:
             self.beats -= 1
 
     async def send(self, data: bytes) -> None:
-        await self._write(f"send {data.decode()}")
+        if data:
+            await self._write(f"send {data.decode()}")
 
     async def finish(self, data: bytes) -> None:
         await self._write(f"finish {data.decode()}")

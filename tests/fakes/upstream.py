@@ -73,5 +73,5 @@ def text(got: list[bytes]) -> str:
 async def turned(condition: Callable[[], bool]) -> None:
     """Turns the event loop until the condition holds: for what the HTTP library does and tells nobody."""
     async with asyncio.timeout(LONG / 3):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)

@@ -13,6 +13,7 @@ from slotline.core.limits import Limits
 from slotline.core.liveness import Silence, State
 from slotline.core.reading import Reading, Slot
 from slotline.upstream.deadline import Deadline
+from slotline.upstream.tenancy import Tenancy
 from slotline.upstream.vigil import Call, Vigil
 
 pytestmark = pytest.mark.looptime
@@ -45,10 +46,23 @@ class Server:
         return self.shows
 
 
+def tenancy(slots: int = 1, drain: float = 30.0) -> Tenancy:
+    """Who sits where on a server that shows its slots, and lets nobody choose one."""
+    made = Tenancy(slots, pins=False, drain=drain, clock=now)
+    made.server_has(slots, shows=True)
+    return made
+
+
+def left_early(who: Tenancy) -> None:
+    """A request is ended before its time: its slot drains."""
+    with who.seat((), lambda: lambda: None):
+        pass
+
+
 @asynccontextmanager
-async def kept(server: Server) -> AsyncIterator[Vigil]:
+async def kept(server: Server, who: Tenancy | None = None) -> AsyncIterator[Vigil]:
     """A vigil at work."""
-    vigil = Vigil(server.ask, POLL)
+    vigil = Vigil(server.ask, POLL, who or tenancy())
     async with asyncio.TaskGroup() as tasks:
         keeping = tasks.create_task(vigil.keep())
         try:
@@ -236,3 +250,54 @@ async def test_ended_twice_is_harmless_and_leaves_nothing_behind() -> None:
         vigil.ended(call)
         assert not vigil._silent
         assert not vigil._answering
+
+
+# ---- slots that drain ------------------------------------------------------------------------------------------------
+
+
+async def test_a_slot_that_drains_is_asked_about_soon_then_less_often_until_it_is_idle() -> None:
+    server, who = Server(slots(True)), tenancy()
+    async with kept(server, who):
+        began = now()
+        left_early(who)
+        await asyncio.sleep(1.5)
+        server.shows = slots(False)
+        await asyncio.sleep(100)
+        asked = [asked - began for asked in server.asked]
+    assert asked == pytest.approx([0.05, 0.15, 0.35, 0.6, 0.85, 1.1, 1.35, 1.6])
+    assert not who.draining
+
+
+async def test_a_slot_that_works_for_too_long_is_given_back_when_drain_has_passed() -> None:
+    server, who = Server(slots(True)), tenancy(drain=3.0)
+    async with kept(server, who):
+        left_early(who)
+        await asyncio.sleep(2.9)
+        assert who.draining
+        await asyncio.sleep(0.5)
+        assert not who.draining
+        asked = len(server.asked)
+        await asyncio.sleep(100)
+        assert len(server.asked) == asked
+
+
+async def test_an_answer_to_a_question_from_before_the_slot_drained_says_nothing_about_it() -> None:
+    server, who = Server(slots(False, False), takes=1.0), tenancy(2)
+    async with kept(server, who) as vigil, silent(vigil):
+        await asyncio.sleep(POLL + 0.5)
+        left_early(who)
+        await asyncio.sleep(0.75)  # the first question is answered, and the second is out
+        assert len(server.asked) == 2
+        assert who.draining
+        await asyncio.sleep(1)
+        assert not who.draining
+
+
+async def test_it_tells_whether_any_request_is_with_the_server() -> None:
+    async with kept(Server(slots(True))) as vigil:
+        idle = [vigil.idle]
+        async with silent(vigil) as call:
+            idle.append(vigil.idle)
+            vigil.answered(call)
+            idle.append(vigil.idle)
+        assert [*idle, vigil.idle] == [True, False, False, True]

@@ -10,8 +10,10 @@ from typing import cast
 
 import pytest
 
+from slotline.core.errors import Unreachable
 from slotline.upstream.client import UpstreamClient
 from slotline.upstream.probe import Health, Sighting
+from slotline.upstream.tenancy import Tenancy
 from slotline.upstream.watch import watch
 
 pytestmark = pytest.mark.looptime
@@ -26,11 +28,25 @@ class Seen:
         self._sights = [Sighting(state, reason="because" if state is not Health.UP else "") for state in states]
         self._takes = takes
         self.looks: list[float] = []
+        self.glances: list[float] = []
+        self.tenancy = Tenancy(1, pins=False, drain=0.0, clock=now)
 
     async def look(self) -> Sighting:
-        self.looks.append(asyncio.get_running_loop().time())
+        self.looks.append(now())
         await asyncio.sleep(self._takes)
         return self._sights[min(len(self.looks), len(self._sights)) - 1]
+
+    async def glance(self) -> None:
+        self.glances.append(now())
+
+    def breaks(self) -> None:
+        """So many requests fail that it is out of order."""
+        while not self.tenancy.out_of_order:
+            self.tenancy.ended(Unreachable("nobody there"))
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def watched(upstream: Seen, seconds: float) -> None:
@@ -57,6 +73,30 @@ async def test_it_looks_often_at_one_that_is_not_and_rarely_again_when_it_is_bac
     upstream = Seen(Health.UP, state, state, state, Health.UP)
     await watched(upstream, 40)
     assert gaps(upstream.looks) == [15, 1, 1, 1, 15]
+
+
+async def test_between_two_looks_at_one_that_is_well_it_is_glanced_at() -> None:
+    upstream = Seen(Health.UP)
+    await watched(upstream, 31)
+    assert gaps(upstream.glances) == [1.5] * 19
+    assert len(upstream.looks) == 3
+
+
+async def test_one_that_is_not_well_is_not_glanced_at() -> None:
+    upstream = Seen(Health.DOWN)
+    await watched(upstream, 31)
+    assert upstream.glances == []
+
+
+async def test_one_that_is_up_and_out_of_order_is_looked_at_often_until_it_works_again() -> None:
+    upstream = Seen(Health.UP)
+    loop = asyncio.get_running_loop()
+    began = now()
+    loop.call_at(began + 4, upstream.breaks)
+    loop.call_at(began + 10, upstream.tenancy.ended, None)
+    await watched(upstream, 30)
+    looks = [round(look - began, 6) for look in upstream.looks]
+    assert looks == [0, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5, 25.5]
 
 
 async def test_a_look_that_takes_long_is_not_taken_twice_at_once() -> None:

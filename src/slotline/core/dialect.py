@@ -1,4 +1,4 @@
-"""What the relay asks of a dialect: one object for one call, from its body to its last byte.
+"""What a conversation asks of an exchange, and the relay of a dialect: one object for one call, first byte to last.
 
 The relay does not know which dialect it holds. A dialect is pure: it turns a request into what the upstream reads, and
 what the upstream sends into what the client reads. What goes wrong it raises, as a class of `core.errors`; how that
@@ -15,13 +15,8 @@ from slotline.core.kind import Terms, Traits
 from slotline.core.queue_frames import Told
 
 
-class Dialect(Protocol):
-    """One call in the shape of one surface."""
-
-    @property
-    def stream(self) -> bool:
-        """The client asked for a stream of events, not for one whole answer."""
-        ...
+class Exchange(Protocol):
+    """One request to an upstream and what is read from its answer."""
 
     @property
     def done(self) -> bool:
@@ -53,10 +48,6 @@ class Dialect(Protocol):
         """What was odd about the answer, for the log; no text of it."""
         ...
 
-    def shelve(self) -> None:
-        """The call will wait: whatever can be made again from the received body may be let go of."""
-        ...
-
     def chain(self) -> Sequence[int]:
         """The conversation, message by message, as `core.seats` compares it."""
         ...
@@ -77,12 +68,29 @@ class Dialect(Protocol):
         """The upstream's body ended. Raises StreamClosedEarly when the answer in it did not."""
         ...
 
+
+class Dialect(Exchange, Protocol):
+    """One call in the shape of one surface."""
+
+    @property
+    def stream(self) -> bool:
+        """The client asked for a stream of events, not for one whole answer."""
+        ...
+
+    def shelve(self) -> None:
+        """The call will wait: whatever can be made again from the received body may be let go of."""
+        ...
+
     def whole(self) -> bytes:
         """The whole answer, for a client that did not ask for a stream; only when `done`."""
         ...
 
     def place(self, told: Told) -> bytes:
         """The frame that tells a waiting client its place."""
+        ...
+
+    def loading(self) -> bytes:
+        """What a client that wants to know is told while the upstream loads; often nothing."""
         ...
 
     def keep_alive(self) -> bytes:

@@ -16,6 +16,7 @@ from slotline.core.anthropic.dialect import MessagesDialect
 from slotline.core.anthropic.request import parse_count
 from slotline.core.anthropic.tokens import estimate
 from slotline.core.errors import Invalid
+from slotline.core.progress_frames import asked_for
 from slotline.core.queue_frames import QueueForm, chosen
 from slotline.relay import Call
 from slotline.surface.errors import REQUEST_ID
@@ -39,6 +40,7 @@ async def messages(ports: Ports, default: QueueForm, request: web.Request) -> we
         message_id=identity("msg_"),
         tool_id=partial(identity, "toolu_"),
         form=form,
+        progress=asked_for(request.headers.get("x-slotline-progress")),
     )
     model = await ports.catalogue.resolve(dialect.model)
     dialect.check(ports.catalogue.traits(model))

@@ -140,13 +140,15 @@ class UpstreamClient:
             await self._vigil.look()
 
     @asynccontextmanager
-    async def answer(self, body: bytes, slot: int | None = None) -> AsyncIterator[Answer]:
+    async def answer(
+        self, body: bytes, slot: int | None = None, saw: Callable[[State], None] | None = None
+    ) -> AsyncIterator[Answer]:
         """Sends a chat request; see `slotline.relay.Upstream`."""
         now = asyncio.get_running_loop().time()
         silence = Silence(self.limits, now)
         try:
             async with Deadline(silence.deadline, silence.overdue) as deadline:
-                call = Call(silence, deadline, slot)
+                call = Call(silence, deadline, slot, saw)
                 response = await self._head(body, call)
                 self._vigil.answered(call)
                 try:
@@ -202,8 +204,7 @@ class UpstreamClient:
                 if not told:
                     raise
                 # It said that it loads, and that it cannot be connected to is one more part of that.
-            silence.saw(State.LOADING, clock())
-            call.deadline.move(silence.deadline)
+            call.means(State.LOADING, clock())
             await asyncio.sleep(self.limits.poll)
 
     async def _watched(self, body: bytes, call: Call) -> aiohttp.ClientResponse:

@@ -97,9 +97,15 @@ class Tenancy:
         self._tell()
 
     @contextmanager
-    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> Iterator[Seat]:
-        """A slot for a conversation; `hold` keeps the gate's slot beyond the turn, until what it returns is called."""
-        seat = Seat(self._seats.take(chain, self._outside) if self.pins and self._shows else None)
+    def seat(
+        self, chain: Sequence[int], hold: Callable[[], Callable[[], None]], only: int | None = None
+    ) -> Iterator[Seat]:
+        """A slot for a conversation; `hold` keeps the gate's slot beyond the turn, until what it returns is called.
+
+        `only`: this slot and no other.
+        """
+        avoid = self._outside if only is None else frozenset(range(self._seats.count)) - {only}
+        seat = Seat(self._seats.take(chain, avoid) if self.pins and self._shows else None)
         self._change(+1)
         try:
             yield seat

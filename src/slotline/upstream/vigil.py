@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from slotline.core.liveness import Silence
+from slotline.core.liveness import Silence, State
 from slotline.core.reading import Reading, meaning
 from slotline.upstream.deadline import Deadline
 from slotline.upstream.tenancy import Tenancy
@@ -27,11 +27,19 @@ class Call:
     silence: Silence
     deadline: Deadline
     slot: int | None = None
+    saw: Callable[[State], None] | None = None  # wants to know what the silence means
     sent: float = 0.0  # when it last went out
 
     def judge(self, reading: Reading, answering: int, now: float) -> None:
-        self.silence.saw(meaning(reading, slot=self.slot, answering=answering), now)
+        """What the server showed says what the silence means."""
+        self.means(meaning(reading, slot=self.slot, answering=answering), now)
+
+    def means(self, state: State, now: float) -> None:
+        """The silence means `state`."""
+        self.silence.saw(state, now)
         self.deadline.move(self.silence.deadline)
+        if self.saw is not None:
+            self.saw(self.silence.state)
 
 
 class Vigil:

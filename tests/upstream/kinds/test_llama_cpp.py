@@ -18,13 +18,15 @@ from slotline.core.errors import UpstreamStatus
 from slotline.core.kind import Kind
 from slotline.core.reading import Slot
 from slotline.stub import Side, Stub
-from slotline.stub.standard import held, swallowed
+from slotline.stub.standard import endless_thinking, held, swallowed
 from slotline.upstream.address import Address
 from slotline.upstream.asker import Asker
 from slotline.upstream.engine import Engine, EngineSpec
 from slotline.upstream.kinds import llama_cpp
 from slotline.upstream.model_file import default_cache, ensure
 from slotline.upstream.probe import Health
+
+CONTROL = "/v1/chat/completions/control"
 
 # Bodies of `/slots`, shortened: of a server that has just started, of one at work (an idle slot tells of its last task;
 # a prompt of 96 tokens, of which it knew 89, and 21 of the answer; then one of 1035 that it reads and knew 629 of), in
@@ -170,6 +172,42 @@ async def test_counting_takes_no_slot() -> None:
         assert stub.state.received == 0
 
 
+# ---- the end of its reasoning ----------------------------------------------------------------------------------------
+
+
+async def test_reasoning_is_ended_by_the_completions_id() -> None:
+    async with (
+        Stub(default=endless_thinking(gap=0.01)) as stub,
+        asking(stub.url) as ask,
+        client(stub.url) as upstream,
+        upstream.answer(chat(reasoning_control=True)) as answer,
+    ):
+        await anext(answer)
+        assert await llama_cpp.end_reasoning(ask, stub.requests[0].id)
+        assert text(await follow(answer)) == "token-0 token-1 token-2"
+    (control,) = [call for call in stub.calls if call.path == CONTROL]
+    assert msgspec.json.decode(control.body) == {"id": stub.requests[0].id, "action": "reasoning_end"}
+
+
+async def test_a_refusal_to_end_it_is_told_by_the_body_not_by_the_status() -> None:
+    async with Stub(default=endless_thinking(gap=0.01)) as stub, asking(stub.url) as ask, client(stub.url) as upstream:
+        assert not await llama_cpp.end_reasoning(ask, "chatcmpl-unknown")
+        async with upstream.answer(chat()) as answer:  # without reasoning_control
+            await anext(answer)
+            assert not await llama_cpp.end_reasoning(ask, stub.requests[0].id)
+
+
+@pytest.mark.parametrize(
+    "side", [Side(status=404), Side(status=400), Side(body="{}"), Side(body="<html>"), Side(hang=True)]
+)
+async def test_where_it_cannot_be_ended_that_is_no_error_here(side: Side) -> None:
+    async with Stub() as stub, asking(stub.url, 0.1) as ask:
+        stub.sides[CONTROL] = side
+        assert not await llama_cpp.end_reasoning(ask, "chatcmpl-1")
+    async with asking(f"http://127.0.0.1:{unused_port()}") as ask:
+        assert not await llama_cpp.end_reasoning(ask, "chatcmpl-1")
+
+
 # ---- the real one ----------------------------------------------------------------------------------------------------
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]
@@ -231,6 +269,12 @@ async def test_the_real_one_shows_the_slot_that_works_and_frees_it_when_the_call
             assert reading.slots[1].prompt == reading.slots[1].prompt_done == tokens
         while (await llama_cpp.reading(ask)).busy:
             pass
+
+
+@pytest.mark.engine
+async def test_the_real_one_ends_no_reasoning_of_an_answer_it_does_not_know(engine: str) -> None:
+    async with asking(engine) as ask:
+        assert not await llama_cpp.end_reasoning(ask, "chatcmpl-unknown")
 
 
 @pytest.mark.engine

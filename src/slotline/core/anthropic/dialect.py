@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from slotline.core import progress_frames
 from slotline.core.anthropic import errors, events
 from slotline.core.anthropic.answer import Answer
 from slotline.core.anthropic.chat import DEFAULT_TERMS, chain, chat_body, tool_names
@@ -16,6 +17,7 @@ from slotline.core.anthropic.stream import MessageStream
 from slotline.core.anthropic.tokens import estimate
 from slotline.core.errors import SlotlineError
 from slotline.core.kind import Terms, Traits
+from slotline.core.progress_frames import Stage
 from slotline.core.queue_frames import KEEP_ALIVE, QueueForm, Told, frame
 
 
@@ -31,8 +33,12 @@ class MessagesDialect:
         message_id: str,
         tool_id: Callable[[], str],
         form: QueueForm,
+        progress: bool = False,
     ) -> None:
-        """`version`: the header `anthropic-version`. `form`: how a place in line is told to this client."""
+        """`version`: the header `anthropic-version`. `form`: how a place in line is told to this client.
+
+        `progress`: it wants to know how far the upstream is before the first token.
+        """
         request = parse(raw, version=version)
         self.model = request.model
         self.stream = request.stream
@@ -42,6 +48,7 @@ class MessagesDialect:
         self._budget = request.thinking.budget
         self._request_id = request_id
         self._form = form
+        self._progress = progress and request.stream
         self._warming = request.max_tokens == 0
         self._answer = None if request.stream else Answer()
         self._messages = MessageStream(
@@ -98,7 +105,11 @@ class MessagesDialect:
         )
 
     def feed(self, data: bytes) -> bytes:
-        return self._out(self._messages.feed(data))
+        before = self._messages.progress
+        out = self._out(self._messages.feed(data))
+        if self._progress and self._messages.progress is not before and not self._messages.started:
+            return self._prefill() + out
+        return out
 
     def again(self) -> None:
         self._messages.again()
@@ -114,6 +125,9 @@ class MessagesDialect:
     def place(self, told: Told) -> bytes:
         return frame(self._form, told)
 
+    def loading(self) -> bytes:
+        return progress_frames.frame(Stage.LOADING) if self._progress and not self._messages.started else b""
+
     def keep_alive(self) -> bytes:
         return KEEP_ALIVE
 
@@ -122,6 +136,12 @@ class MessagesDialect:
 
     def error_body(self, error: SlotlineError) -> bytes:
         return errors.body(error, self._request_id)
+
+    def _prefill(self) -> bytes:
+        told = self._messages.progress
+        if told is None:
+            return b""
+        return progress_frames.frame(Stage.PREFILL, told.processed, told.total)
 
     def _parsed(self) -> MessagesRequest:
         return self._request or parse(self._raw, version=self._version)

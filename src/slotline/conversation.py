@@ -1,0 +1,138 @@
+"""One request at one upstream, from sitting down in a slot to the server's last word.
+
+    sit     a slot, the one that still holds this conversation if it is free
+    send    the chat request goes out; silence is bounded phase by phase, and the server is asked what it means
+    hear    each event of the answer is translated and delivered as it comes, whole events only
+    cap     reasoning that goes on too long is ended: by the server's own control, else by asking anew without it
+
+The gateway's relay and the library's client both go through here. Leaving early, by whatever exception, closes the
+connection, and the slot is kept out of use until the server has stopped working on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from slotline.core.dialect import Exchange
+from slotline.core.errors import ThinkingOverrun
+from slotline.core.kind import Terms, Traits
+from slotline.core.limits import Limits
+from slotline.core.liveness import State
+from slotline.core.thinking import Cap, Step
+
+Hold = Callable[[], Callable[[], None]]
+Deliver = Callable[[bytes], Awaitable[None]]
+
+
+class Seat(Protocol):
+    """One slot of an upstream, as one request has it."""
+
+    @property
+    def slot(self) -> int | None:
+        """The slot's own id, where the server lets one choose."""
+        ...
+
+    def finish(self) -> None:
+        """The server has said its last word: it does not work on this request any more."""
+        ...
+
+
+class Answer(Protocol):
+    """One upstream's answer as it comes: the `data` of its events, those of one read together."""
+
+    def __aiter__(self) -> AsyncIterator[list[bytes]]: ...
+
+    async def end_reasoning(self, completion: str | None) -> bool:
+        """Asks the server to end its reasoning and to answer; False where it can only be asked anew, without reasoning.
+
+        Raises ThinkingOverrun where neither is possible.
+        """
+        ...
+
+    def heard(self, pieces: int) -> None:
+        """How many pieces of the answer were in what has come so far; keep-alives and reports are none."""
+        ...
+
+
+class Upstream(Protocol):
+    """One inference server; see `slotline.upstream.client`."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    @property
+    def limits(self) -> Limits: ...
+
+    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> AbstractContextManager[Seat]:
+        """A slot for a conversation. Left before `finish`, it is held back until the server has stopped working."""
+        ...
+
+    def answer(
+        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None
+    ) -> AbstractAsyncContextManager[Answer]:
+        """Sends a chat request, to `slot` where one was chosen. `saw` is told what its silence means, now and then.
+
+        Raises the `UpstreamFailure` that fits, also while its answer is read; leaving the block before the end closes
+        the connection.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """`target`: the model's name at the upstream. `cap`: the bound on this answer's reasoning."""
+
+    upstream: Upstream
+    exchange: Exchange
+    target: str
+    cap: Cap
+
+    async def hold(self, hold: Hold, deliver: Deliver, saw: Callable[[State], None] | None = None) -> bytes:
+        """Runs it. What comes is given to `deliver`, but for the last bytes: they are returned, the slot being free.
+
+        `hold`: keeps the gate's slot for as long as the server still works. `saw`: see `Upstream.answer`.
+        """
+        with self.upstream.seat(self.exchange.chain(), hold) as seat:
+            terms = Terms(seat.slot, self.cap.limit)
+            last = await self._hear(terms, deliver, saw)
+            if last is None:
+                self.exchange.again()
+                last = await self._hear(replace(terms, think=False), deliver, saw)
+            if last is None:
+                raise ThinkingOverrun("thinking: the upstream went on reasoning after it was asked not to")
+            seat.finish()
+            return last
+
+    async def _hear(self, terms: Terms, deliver: Deliver, saw: Callable[[State], None] | None) -> bytes | None:
+        """One answer, to its last bytes; None: its reasoning went on too long, and the server must be asked anew."""
+        exchange = self.exchange
+        body = exchange.body(self.target, self.upstream.traits, terms)
+        async with self.upstream.answer(body, terms.slot, saw) as answer:
+            async for batch in answer:
+                out, fault = _translated(exchange, batch)
+                answer.heard(exchange.pieces)
+                if exchange.done:
+                    return out
+                await deliver(out)
+                if fault is not None:
+                    raise fault
+                if self.cap.count(exchange.thought) is Step.END and not await answer.end_reasoning(exchange.completion):
+                    return None
+        return exchange.end()
+
+
+def _translated(exchange: Exchange, batch: list[bytes]) -> tuple[bytes, Exception | None]:
+    """What a client gets for `batch`, and what is wrong with the rest of it.
+
+    What came before a fault is the client's, whether or not it was read in one piece with the fault.
+    """
+    out = bytearray()
+    try:
+        for data in batch:
+            out += exchange.feed(data)
+    except Exception as fault:  # noqa: BLE001 - raised again, once what came before it is written
+        return bytes(out), fault
+    return bytes(out), None
