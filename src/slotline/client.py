@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -82,7 +82,7 @@ class Client:
         slot: int | None = None,
         model: str | None = None,
         **parameters: Any,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """The events of one chat, the last of them Completed. Leaving the loop ends the chat, also at the server.
 
         `messages` and `parameters` (`max_tokens`, `tools`, `temperature` …) as in OpenAI's chat completions. `slot`:
@@ -157,6 +157,6 @@ class _OneSlot:
         return self.upstream.tenancy.seat(chain, hold, only=self.slot)
 
     def answer(
-        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None
+        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None, *, patient: bool
     ) -> AbstractAsyncContextManager[Answer]:
-        return self.upstream.answer(body, slot, saw)
+        return self.upstream.answer(body, slot, saw, patient=patient)

@@ -45,10 +45,10 @@ class Answer(Protocol):
 
     def __aiter__(self) -> AsyncIterator[list[bytes]]: ...
 
-    async def end_reasoning(self, completion: str | None) -> bool:
+    async def end_reasoning(self, completion: str | None, passed: str) -> bool:
         """Asks the server to end its reasoning and to answer; False where it can only be asked anew, without reasoning.
 
-        Raises ThinkingOverrun where neither is possible.
+        `passed`: the bound, in words for the error. Raises ThinkingOverrun where neither is possible.
         """
         ...
 
@@ -71,9 +71,11 @@ class Upstream(Protocol):
         ...
 
     def answer(
-        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None
+        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None, *, patient: bool
     ) -> AbstractAsyncContextManager[Answer]:
         """Sends a chat request, to `slot` where one was chosen. `saw` is told what its silence means, now and then.
+
+        `patient`: a server that cannot be connected to is restarting, and is waited for as for one that loads.
 
         Raises the `UpstreamFailure` that fits, also while its answer is read; leaving the block before the end closes
         the connection.
@@ -83,12 +85,16 @@ class Upstream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """`target`: the model's name at the upstream. `cap`: the bound on this answer's reasoning."""
+    """`target`: the model's name at the upstream. `cap`: the bound on this answer's reasoning.
+
+    `patient`: it has waited for this upstream, and waits on if that cannot be connected to.
+    """
 
     upstream: Upstream
     exchange: Exchange
     target: str
     cap: Cap
+    patient: bool = False
 
     async def hold(self, hold: Hold, deliver: Deliver, saw: Callable[[State], None] | None = None) -> bytes:
         """Runs it. What comes is given to `deliver`, but for the last bytes: they are returned, the slot being free.
@@ -110,7 +116,7 @@ class Conversation:
         """One answer, to its last bytes; None: its reasoning went on too long, and the server must be asked anew."""
         exchange = self.exchange
         body = exchange.body(self.target, self.upstream.traits, terms)
-        async with self.upstream.answer(body, terms.slot, saw) as answer:
+        async with self.upstream.answer(body, terms.slot, saw, patient=self.patient) as answer:
             async for batch in answer:
                 out, fault = _translated(exchange, batch)
                 answer.heard(exchange.pieces)
@@ -119,9 +125,11 @@ class Conversation:
                 await deliver(out)
                 if fault is not None:
                     raise fault
-                if self.cap.count(exchange.thought) is Step.END and not await answer.end_reasoning(exchange.completion):
+                if self.cap.count(exchange.thought, exchange.pieces) is Step.GO_ON:
+                    continue
+                if not await answer.end_reasoning(exchange.completion, self.cap.named):
                     return None
-        return exchange.end()
+            return exchange.end()  # in here: an answer that breaks off is the upstream's failure
 
 
 def _translated(exchange: Exchange, batch: list[bytes]) -> tuple[bytes, Exception | None]:

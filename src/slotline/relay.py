@@ -4,7 +4,8 @@
     attend  the upstream that the turn named answers, and each event is written as it comes (`slotline.conversation`)
     settle  the slot is given back as soon as the upstream has said its last word, before the client has read it
 
-A server that cannot be reached has not begun: such a request goes back to its old place and is tried once elsewhere. A
+A server that cannot be reached has not begun: such a request goes back to its old place and is tried once elsewhere;
+one that has waited in line for the only server there is waits on until that is back, for as long as a load may take. A
 slot whose request was ended before its time is not given out again before the server has stopped working on it.
 
 Whatever happens travels the same way back through ordinary `async with` and `except`: a client that leaves is a
@@ -154,6 +155,7 @@ class Relay:
         self._clock = clock
         self._ended = ended
         self._passages: dict[str, Passage] = {}
+        self.closing = False  # nobody is let in any more
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -186,6 +188,7 @@ class Relay:
 
         Whoever is still there when it returns does not read what is sent to it.
         """
+        self.closing = True
         self._gate.close()
         if await self._emptied(grace):
             return
@@ -254,7 +257,8 @@ class Relay:
         call, dialect = passage.call, passage.call.dialect
         upstream = self._upstreams[str(turn.upstream)]
         cap = Cap(upstream.limits, dialect.thinking_budget)
-        conversation = Conversation(upstream, dialect, call.target, cap)
+        patient = passage.told is not None and (passage.retried or len(call.upstreams) == 1)
+        conversation = Conversation(upstream, dialect, call.target, cap, patient)
         try:
             deliver = reply.send if dialect.stream else _keep
             return await conversation.hold(turn.hold, deliver, partial(self._saw, passage, reply))

@@ -116,7 +116,12 @@ class Upstream:
 
     @asynccontextmanager
     async def answer(
-        self, body: bytes, slot: int | None = None, saw: Callable[[State], None] | None = None
+        self,
+        body: bytes,
+        slot: int | None = None,
+        saw: Callable[[State], None] | None = None,
+        *,
+        patient: bool = False,
     ) -> AsyncIterator[Upstream]:
         self.bodies.append(body)
         self.journal.append("sent")
@@ -128,7 +133,7 @@ class Upstream:
         finally:
             self.journal.append("closed")
 
-    async def end_reasoning(self, completion: str | None) -> bool:
+    async def end_reasoning(self, completion: str | None, passed: str) -> bool:
         return True
 
     def heard(self, pieces: int) -> None:

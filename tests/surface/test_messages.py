@@ -212,7 +212,7 @@ async def test_a_hundred_bad_requests_hold_nothing() -> None:
                 assert (await caller.answer()).status == 400
         await front.settled()
         assert front.stub.requests == ()
-        await front.serves_at_once()
+        await front.serves()
 
 
 async def test_a_long_body_that_comes_in_many_pieces_arrives_whole() -> None:

@@ -268,6 +268,25 @@ async def test_a_slot_that_drains_is_asked_about_soon_then_less_often_until_it_i
     assert not who.draining
 
 
+async def test_a_slot_that_drains_is_asked_about_soon_although_somebody_waits_already() -> None:
+    server, who = Server(slots(True, True)), tenancy(2)
+    async with kept(server, who) as vigil, silent(vigil):
+        began = now()
+        await asyncio.sleep(0.5)
+        left_early(who)
+        await asyncio.sleep(0.1)
+        assert [asked - began for asked in server.asked] == pytest.approx([0.55])
+
+
+async def test_slots_that_drain_one_after_the_other_do_not_put_the_question_off() -> None:
+    server, who = Server(slots(True)), tenancy(100)
+    async with kept(server, who):
+        for _ in range(20):
+            left_early(who)
+            await asyncio.sleep(0.02)
+        assert len(server.asked) >= 5
+
+
 async def test_a_slot_that_works_for_too_long_is_given_back_when_drain_has_passed() -> None:
     server, who = Server(slots(True)), tenancy(drain=3.0)
     async with kept(server, who):

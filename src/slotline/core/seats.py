@@ -1,11 +1,16 @@
 """Which slot of a server a request sits in, where the server lets one choose: llama.cpp's `id_slot`.
 
 A slot keeps in memory what it read last, so a conversation that comes back to its slot has only its new part read. A
-free slot is chosen by how much of the conversation it still holds, else the one that was free for longest: what it
-holds is the least likely to come back.
+free slot is chosen in this order:
 
-A conversation is a chain: one number per message, each made from the message and the number before it. Two chains share
-a beginning exactly as far as their messages do.
+1. the one that holds the most of this conversation
+2. one that was never used: nothing is lost there
+3. one whose conversation began in the same way, with the same tools and system prompt
+4. the one that was free for longest: what it holds is the least likely to come back
+
+A conversation is a chain: a number for what stands before all messages, then one per message, each made from the
+message and the number before it. Two chains share a beginning exactly as far as their messages do; those that share
+only the first number are two conversations.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ class Seats:
         free = [slot for slot in range(self.count) if not self._seat(slot).taken and slot not in avoid]
         if not free:
             return None
-        slot = max(free, key=lambda slot: (shared(self._seat(slot).chain, chain), -self._seat(slot).freed))
+        slot = max(free, key=lambda slot: self._worth(self._seat(slot), chain))
         seat = self._seat(slot)
         seat.taken, seat.chain = True, chain
         return slot
@@ -52,6 +57,10 @@ class Seats:
     def taken(self) -> frozenset[int]:
         """The slots in use."""
         return frozenset(slot for slot, seat in self._seats.items() if seat.taken)
+
+    def _worth(self, seat: _Seat, chain: Chain) -> tuple[int, bool, int, int]:
+        held = shared(seat.chain, chain)
+        return (held if held > 1 else 0, seat.freed == 0, held, -seat.freed)
 
     def _seat(self, slot: int) -> _Seat:
         return self._seats.setdefault(slot, _Seat())

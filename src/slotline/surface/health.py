@@ -14,7 +14,7 @@ async def healthz(request: web.Request) -> web.Response:
 
 async def readyz(ports: Ports, request: web.Request) -> web.Response:
     """200 while some upstream can serve, else 503 with the reason."""
-    reason = ports.health.unready()
+    reason = "the gateway is shutting down" if ports.relay.closing else ports.health.unready()
     if reason is None:
         return web.Response(text="ready\n")
     return web.Response(status=503, text=f"not ready: {reason}\n")

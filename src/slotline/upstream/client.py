@@ -28,7 +28,7 @@ from slotline.core.sse import Event, Parser
 from slotline.upstream.address import Address
 from slotline.upstream.asker import FAILURES, Asker, payload, read_at_most, read_some, reason
 from slotline.upstream.deadline import Deadline
-from slotline.upstream.kinds import llama_cpp, ollama, openai, sglang, vllm
+from slotline.upstream.kinds import SERVERS, llama_cpp
 from slotline.upstream.probe import Health, Sighting, look
 from slotline.upstream.tenancy import Seat, Tenancy
 from slotline.upstream.vigil import Call, Vigil
@@ -43,13 +43,6 @@ _STALE_WITHIN = 1.0
 """Seconds within which a connection that was closed already shows it: one round trip, on the slowest of networks."""
 _LOADING = re.compile(r"\bloading\b", re.IGNORECASE)  # and not "overloaded", which other servers say with a 503
 
-_READINGS: Mapping[Kind, Callable[[Asker], Awaitable[Reading]]] = {
-    Kind.LLAMA_CPP: llama_cpp.reading,
-    Kind.OLLAMA: ollama.reading,
-    Kind.VLLM: vllm.reading,
-    Kind.SGLANG: sglang.reading,
-    Kind.OPENAI: openai.reading,
-}
 
 
 class UpstreamClient:
@@ -125,12 +118,12 @@ class UpstreamClient:
 
     async def look(self) -> Sighting:
         """Asks the server how it is, and remembers the answer; what it once told of itself holds while it is away."""
-        seen = await look(self._asker, self._kind)
+        seen = await look(self._asker, self._kind, self.sighting)
         if seen.state is not Health.UP and self.sighting.models:
             seen = replace(self.sighting, state=seen.state, reason=seen.reason)
         self.sighting = seen
         if seen.state is Health.UP:
-            self.tenancy.server_has(seen.slots, shows=seen.slots is not None)
+            self.tenancy.server_has(seen.slots, shows=seen.kind is Kind.LLAMA_CPP and seen.slots is not None)
         self.tenancy.looked(well=seen.state is Health.UP)
         return seen
 
@@ -141,7 +134,12 @@ class UpstreamClient:
 
     @asynccontextmanager
     async def answer(
-        self, body: bytes, slot: int | None = None, saw: Callable[[State], None] | None = None
+        self,
+        body: bytes,
+        slot: int | None = None,
+        saw: Callable[[State], None] | None = None,
+        *,
+        patient: bool = False,
     ) -> AsyncIterator[Answer]:
         """Sends a chat request; see `slotline.relay.Upstream`."""
         now = asyncio.get_running_loop().time()
@@ -149,7 +147,7 @@ class UpstreamClient:
         try:
             async with Deadline(silence.deadline, silence.overdue) as deadline:
                 call = Call(silence, deadline, slot, saw)
-                response = await self._head(body, call)
+                response = await self._head(body, call, patient=patient)
                 self._vigil.answered(call)
                 try:
                     yield Answer(self.name, response, self.limits, silence, deadline, self._end_reasoning)
@@ -165,31 +163,36 @@ class UpstreamClient:
         """A slot for a conversation; see `slotline.relay.Upstream`."""
         return self.tenancy.seat(chain, hold)
 
-    async def _end_reasoning(self, completion: str | None) -> bool:
+    async def _end_reasoning(self, completion: str | None, passed: str) -> bool:
         """See `slotline.relay.Answer.end_reasoning`."""
         kind = self.traits.kind
         if kind is Kind.LLAMA_CPP:
             if completion is None or not await llama_cpp.end_reasoning(self._asker, completion):
-                raise ThinkingOverrun("thinking: the cap was passed, and the upstream refused to end its reasoning")
+                raise ThinkingOverrun(f"thinking: {passed} was passed, and the upstream refused to end its reasoning")
             return True
-        if kind is Kind.OPENAI or self.limits.thinking_end is ThinkingEnd.ERROR:
-            raise ThinkingOverrun(f"thinking: thinking_cap = {self.limits.thinking_cap} tokens was passed")
+        if kind is Kind.OPENAI:
+            raise ThinkingOverrun(f"thinking: {passed} was passed, and the upstream has no means to end its reasoning")
+        if self.limits.thinking_end is ThinkingEnd.ERROR:
+            raise ThinkingOverrun(f"thinking: {passed} was passed, which is an error by thinking_end")
         return False
 
     async def count(self, body: bytes) -> int | None:
         """The tokens of a chat request's prompt, by the server's own template and tokenizer; None where it has none."""
-        return await llama_cpp.count(self._asker, body) if self.traits.kind is Kind.LLAMA_CPP else None
+        return await SERVERS[self.traits.kind].count(self._asker, body)
 
     async def _reading(self) -> Reading:
         """What the server shows of its slots; asked for every `poll` while somebody waits for an answer to begin."""
-        return await _READINGS[self.traits.kind](self._asker)
+        return await SERVERS[self.traits.kind].reading(self._asker)
 
     # ---- the head ----------------------------------------------------------------------------------------------------
 
-    async def _head(self, body: bytes, call: Call) -> aiohttp.ClientResponse:
-        """The response to `body`, once it is a good one; a server that says it is loading is asked again."""
+    async def _head(self, body: bytes, call: Call, *, patient: bool) -> aiohttp.ClientResponse:
+        """The response to `body`, once it is a good one; a server that says it is loading is asked again.
+
+        `patient`: one that cannot be connected to is taken for one that loads.
+        """
         clock = asyncio.get_running_loop().time
-        silence, told = call.silence, False
+        silence, told = call.silence, patient
         while True:
             try:
                 response = await self._watched(body, call)
@@ -203,7 +206,7 @@ class UpstreamClient:
             except _NotSent:
                 if not told:
                     raise
-                # It said that it loads, and that it cannot be connected to is one more part of that.
+                # It said that it loads, or restarts: that it cannot be connected to is a part of that.
             call.means(State.LOADING, clock())
             await asyncio.sleep(self.limits.poll)
 
@@ -273,7 +276,7 @@ class Answer:
         limits: Limits,
         silence: Silence,
         deadline: Deadline,
-        end_reasoning: Callable[[str | None], Awaitable[bool]],
+        end_reasoning: Callable[[str | None, str], Awaitable[bool]],
     ) -> None:
         self._end_reasoning = end_reasoning
         self._name = name
@@ -308,9 +311,9 @@ class Answer:
             self._deadline.suspend()
             self._left = self._time()
 
-    async def end_reasoning(self, completion: str | None) -> bool:
-        """See `slotline.relay.Answer`."""
-        return await self._end_reasoning(completion)
+    async def end_reasoning(self, completion: str | None, passed: str) -> bool:
+        """See `slotline.conversation.Answer`."""
+        return await self._end_reasoning(completion, passed)
 
     def heard(self, pieces: int) -> None:
         """`pieces` of the answer were in what has come so far: its silence begins anew with each."""

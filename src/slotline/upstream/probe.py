@@ -1,8 +1,13 @@
 """Asking a server how it is: alive, loading or gone; which kind; which models; how many slots.
 
 Probes use a connection of their own and a short limit, and a probe that fails says nothing about a running request.
-What is asked, in this order: `/health` (llama.cpp says 503 while it loads, in two shapes of body), `/props` (only
-llama.cpp has it; it does not wake a sleeping model, as `/slots` would), `/v1/models` (everyone has it).
+What is asked, in this order:
+
+1. `/v1/models`, which everyone has: the models, and in `owned_by` mostly the kind.
+2. `/health`, where that costs nothing: llama.cpp says 503 while it loads, in two shapes of body.
+3. `/props`, if the kind is llama.cpp or not known yet; it does not wake a sleeping model, as `/slots` would.
+4. `/api/version`, if the kind is still not known: only Ollama has it.
+5. What the kind tells of itself besides; see `kinds`.
 """
 
 from __future__ import annotations
@@ -10,11 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-import msgspec
-
 from slotline.core.kind import Kind
 from slotline.upstream.asker import FAILURES, Asker, Told, reason
-from slotline.upstream.kinds.llama_cpp import Props
+from slotline.upstream.kinds import OWNERS, SERVERS, llama_cpp, ollama
+from slotline.upstream.kinds.facts import Facts, Listing
 
 _LOADING = b"loading model"
 
@@ -41,47 +45,57 @@ class Sighting:
     reason: str = ""
 
 
-class _Listing(msgspec.Struct):
-    class Entry(msgspec.Struct):
-        id: str
+async def look(ask: Asker, kind: Kind | None, before: Sighting | None = None) -> Sighting:
+    """One look at the server. Never raises: a server that cannot be seen is DOWN.
 
-    data: list[Entry] | None  # Ollama says null when it has none
-
-
-async def look(ask: Asker, kind: Kind | None) -> Sighting:
-    """One look at the server. Never raises: a server that cannot be seen is DOWN."""
+    `kind`: None to find out. `before`: the last look; what it showed of the same kind holds where a server that is up
+    does not answer just now.
+    """
     try:
-        return await _look(ask, kind)
+        return await _look(ask, kind, before)
     except TimeoutError:
         return Sighting(Health.DOWN, kind, reason=f"no answer to a probe within {ask.limit:g} s")
     except FAILURES as error:
         return Sighting(Health.DOWN, kind, reason=reason(error))
 
 
-async def _look(ask: Asker, kind: Kind | None) -> Sighting:
-    health = await ask.get("/health")
-    loading = health.status == 503
-    if loading:
-        kind = kind or (Kind.LLAMA_CPP if _LOADING in health.body.lower() else None)
-    props = (await ask.get("/props")).read(Props) if not loading and kind in {None, Kind.LLAMA_CPP} else None
-    if props is not None:
+async def _look(ask: Asker, kind: Kind | None, before: Sighting | None) -> Sighting:
+    told = await ask.get("/v1/models")
+    listing = told.read(Listing)
+    if kind is None and listing is not None:
+        kind = next((OWNERS[owner] for owner in sorted(listing.owners) if owner in OWNERS), None)
+    asks_health = told.status != 503 and (kind is None or SERVERS[kind].health)
+    health = await ask.get("/health") if asks_health else told
+    if health.status == 503:
+        return _loading(health, kind, listing)
+    if listing is None:
+        return Sighting(Health.DOWN, kind, reason=_no_listing(told.status))
+    kind, facts = await _identify(ask, kind, listing)
+    known = facts or _remembered(kind, before) or Facts()
+    return Sighting(Health.UP, kind, listing.models, known.slots, known.context, known.vision)
+
+
+async def _identify(ask: Asker, kind: Kind | None, listing: Listing) -> tuple[Kind, Facts | None]:
+    """The kind, and what it tells of itself."""
+    if kind is None:
+        facts = await llama_cpp.facts(ask, listing)
+        if facts is not None:
+            return Kind.LLAMA_CPP, facts
+        kind = Kind.OLLAMA if await ollama.answers(ask) else Kind.OPENAI
+    return kind, await SERVERS[kind].facts(ask, listing)
+
+
+def _remembered(kind: Kind, before: Sighting | None) -> Facts | None:
+    if before is None or before.kind is not kind:
+        return None
+    return Facts(before.slots, before.context, before.vision)
+
+
+def _loading(told: Told, kind: Kind | None, listing: Listing | None) -> Sighting:
+    if kind is None and _LOADING in told.body.lower():
         kind = Kind.LLAMA_CPP
-    listing = await ask.get("/v1/models")
-    models = _models(listing)
-    if loading or listing.status == 503:
-        why = health if loading else listing
-        return Sighting(Health.LOADING, kind, models or (), reason=why.body[:200].decode("utf-8", "replace"))
-    if models is None:
-        return Sighting(Health.DOWN, kind, reason=_no_listing(listing.status))
-    if props is None:
-        return Sighting(Health.UP, kind or Kind.OPENAI, models)
-    settings = props.default_generation_settings
-    return Sighting(Health.UP, kind, models, props.total_slots, settings.n_ctx, props.modalities.vision)
-
-
-def _models(listing: Told) -> tuple[str, ...] | None:
-    found = listing.read(_Listing)
-    return None if found is None else tuple(entry.id for entry in found.data or ())
+    models = () if listing is None else listing.models
+    return Sighting(Health.LOADING, kind, models, reason=told.body[:200].decode("utf-8", "replace"))
 
 
 def _no_listing(status: int) -> str:

@@ -2,7 +2,7 @@
 
     configured   what the operator allows, or what the server reports; never more than it has
     breaker      none while the upstream is out of order, one while it is tried again
-    outsiders    slots that work for somebody else are not ours to give
+    outsiders    a slot that works for somebody else is not ours to give, if there is no other one for us
 
 A slot whose request was ended before its time is *draining*: nobody gets it before the server shows it idle, or `drain`
 has passed. A reading of the slots that was asked for before the last change here says nothing about the state after it,
@@ -74,7 +74,14 @@ class Tenancy:
     @property
     def allowed(self) -> int:
         """How many may be used at present."""
-        return max(0, min(self.breaker.slots(self.slots), self.slots - self.outsiders))
+        has = self.slots if self._seen is None else self._seen
+        return max(0, min(self.breaker.slots(self.slots), has - self.outsiders))
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds until the first of the slots that drain has done so for long enough; None: none drains."""
+        due = min((draining.until for draining in self.draining), default=None)
+        return None if due is None else max(0.0, due - self.clock())
 
     @property
     def version(self) -> int:
@@ -93,7 +100,7 @@ class Tenancy:
     def server_has(self, slots: int | None, *, shows: bool) -> None:
         """What the server reports of itself; `shows`: also what each slot does, and it takes orders where to sit."""
         self._seen, self._shows = slots, shows
-        self._seats.count = self.slots
+        self._seats.count = self.slots if slots is None else slots
         self._tell()
 
     @contextmanager
@@ -146,8 +153,12 @@ class Tenancy:
             if now >= draining.until or self._is_idle(draining, reading, version):
                 self.draining.discard(draining)
                 draining.release()
-        if version == self._version and reading.slots is not None:
-            self._count_outsiders(reading)
+        if reading.late:
+            return
+        if reading.slots is None:  # it restarts, or does not show them any more
+            self._see_outside(frozenset())
+        elif version == self._version:
+            self._see_outside(frozenset(slot.id for slot in reading.slots if slot.busy))
 
     def _is_idle(self, draining: Draining, reading: Reading, version: int) -> bool:
         """A server that restarts works on nothing; one that shows no slots cannot be waited for."""
@@ -159,11 +170,11 @@ class Tenancy:
             return version == self._version and (reading.busy or 0) <= self.seated - len(self.draining)
         return not any(slot.busy for slot in reading.slots if slot.id == draining.slot)
 
-    def _count_outsiders(self, reading: Reading) -> None:
-        """Two readings must agree: a slot is busy for a moment longer than its answer."""
-        busy = frozenset(slot.id for slot in reading.slots or () if slot.busy)
-        self._outside = busy - self._seats.taken() if self.pins else frozenset()
-        count = len(self._outside) if self.pins else max(0, len(busy) - self.seated)
+    def _see_outside(self, busy: frozenset[int]) -> None:
+        """What works and is not ours. Two readings must agree: a slot is busy for a moment longer than its answer."""
+        taken = self._seats.taken()
+        self._outside = busy - taken  # some of ours may be among them, those that the server found a slot for
+        count = max(0, len(self._outside) - (self.seated - len(taken)))
         self.outsiders, self._suspected = min(count, self._suspected), count
         self._tell()
 

@@ -55,6 +55,7 @@ class Vigil:
         self._silent: set[Call] = set()
         self._answering: set[Call] = set()
         self._needed = asyncio.Event()
+        self._hurried = asyncio.Event()
 
     def sent(self, call: Call, now: float) -> None:
         """The request is out, and nothing has come back."""
@@ -78,7 +79,7 @@ class Vigil:
         """Keeps watch until cancelled."""
         while True:
             await self._needed.wait()
-            await asyncio.sleep(self._pause)
+            await self._rest()
             longest = min(self._poll, _STEADY) if self._tenancy.draining else self._poll
             self._pause = min(self._pause * 2, longest)
             if self._busy:
@@ -86,11 +87,29 @@ class Vigil:
             if not self._busy:
                 self._needed.clear()
 
+    async def _rest(self) -> None:
+        """Until the next question is due; a slot that begins to drain meanwhile can only bring it forward."""
+        clock = asyncio.get_running_loop().time
+        due = clock() + self._pause
+        while (left := due - clock()) > 0:
+            self._hurried.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._hurried.wait()
+            except TimeoutError:
+                return
+            due = min(due, clock() + self._pause)
+
     async def look(self) -> None:
         """Asks once, and lets everybody know who may want to."""
         time = asyncio.get_running_loop().time
         asked, version = time(), self._tenancy.version
-        reading = await self._ask()
+        try:
+            async with asyncio.timeout(self._tenancy.patience):
+                reading = await self._ask()
+        except TimeoutError:  # a slot was to drain no longer than this
+            self._tenancy.read(Reading(late=True), version)
+            return
         for call in [call for call in self._silent if call.sent <= asked]:
             call.judge(reading, len(self._answering), time())
         self._tenancy.read(reading, version)
@@ -106,4 +125,5 @@ class Vigil:
 
     def _hurry(self) -> None:
         self._pause = min(_QUICK, self._poll)
+        self._hurried.set()
         self._needed.set()

@@ -85,7 +85,7 @@ def chain(request: MessagesRequest) -> tuple[int, ...]:
     Each is a checksum over everything up to there, so two conversations agree exactly as far as they are the same.
     """
     talk = conversation(request)
-    head = zlib.crc32(msgspec.json.encode((request.model, [tool.schema for tool in request.tools], talk.system)))
+    head = zlib.crc32(msgspec.json.encode((request.model, request.tools, talk.system)))
     links = accumulate(talk.turns, lambda link, turn: zlib.crc32(msgspec.json.encode(turn), link), initial=head)
     return tuple(links)
 

@@ -130,10 +130,15 @@ class MessageStream:
         return self._guarded(self._end, b"")
 
     def again(self) -> None:
-        """Another answer goes on where this one was left: its name, its end and its counts are still to come."""
+        """Another answer goes on where this one was left: its name, its end and its counts are still to come.
+
+        What was only begun, a tag or a call, is left out.
+        """
         self.completion = None
-        self._finish = None
-        self._tags.expect()
+        self._finish = self._matched = None
+        self._held = ""
+        self._tags = Tags()
+        self._calls = Calls()
 
     def heartbeat(self) -> list[to.Event]:
         """A sign of life that every client's watchdog takes for one, before and within thinking; elsewhere a ping.

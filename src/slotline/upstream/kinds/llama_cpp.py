@@ -2,14 +2,24 @@
 
 It shows its slots. Two things to know before asking: `/slots` wakes a server that sleeps (`/props` does not), and on
 builds before August 2026 it answers only between two batches, which can take minutes while the server is quite well.
+
+Started without a model it is a *router*: it has no slots, but one server for each model that is in use, which it starts
+when a request names it. It says so at `/props`, and how each model is at `/v1/models` (`tools/server/server-models.cpp`).
+Any other question that names a model loads it, unless it says `autoload=0`; `/slots` is not asked at all.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from slotline.core.reading import Reading, Slot
-from slotline.upstream.asker import FAILURES, Asker
+from slotline.upstream.asker import FAILURES, Asker, Told
+from slotline.upstream.kinds.facts import Facts, Listing
+from slotline.upstream.kinds.server import Server
+
+_COMING = frozenset({"loading", "downloading"})  # states of a router's model
 
 
 class Props(msgspec.Struct):
@@ -25,6 +35,12 @@ class Props(msgspec.Struct):
     default_generation_settings: Generation = msgspec.field(default_factory=Generation)
     modalities: Modalities = msgspec.field(default_factory=Modalities)
     is_sleeping: bool = False
+
+
+class _Router(msgspec.Struct):
+    """`/props` of a router."""
+
+    role: Literal["router"]
 
 
 class _Slot(msgspec.Struct):
@@ -53,6 +69,12 @@ class _Control(msgspec.Struct):
     success: bool = False
 
 
+class _Chat(msgspec.Struct):
+    """A chat request."""
+
+    model: str = ""
+
+
 class _Prompt(msgspec.Struct):
     prompt: str
 
@@ -61,12 +83,24 @@ class _Tokens(msgspec.Struct):
     tokens: list[object]
 
 
+async def facts(ask: Asker, listing: Listing) -> Facts | None:
+    """What `/props` tells. None: no llama-server, or one that hides them behind a key or a proxy."""
+    told = await ask.get("/props")
+    props = told.read(Props)
+    if props is not None:
+        return Facts(props.total_slots, props.default_generation_settings.n_ctx, props.modalities.vision)
+    return None if told.read(_Router) is None else Facts()
+
+
 async def reading(ask: Asker) -> Reading:
     """The slots now. Nobody there, or a 503, is loading or restarting; no answer in time is a long batch."""
     try:
         if (await ask.get("/health")).status == 503:
             return Reading(loading=True)
-        props = (await ask.get("/props")).read(Props)
+        told = await ask.get("/props")
+        if told.read(_Router) is not None:
+            return _of_router(await ask.get("/v1/models"))
+        props = told.read(Props)
         if props is not None and props.is_sleeping:
             return Reading(loading=True)
         slots = (await ask.get("/slots")).read(list[_Slot])
@@ -77,12 +111,21 @@ async def reading(ask: Asker) -> Reading:
     return Reading(slots=None if slots is None else tuple(slot.seen() for slot in slots))
 
 
-async def end_reasoning(ask: Asker, completion: str) -> bool:
+def _of_router(told: Told) -> Reading:
+    """While any model is being loaded, that is what a silent request most likely waits for."""
+    listing = told.read(Listing)
+    states = () if listing is None else (listing.status(model) for model in listing.models)
+    return Reading(loading=any(state in _COMING for state in states))
+
+
+async def end_reasoning(ask: Asker, completion: str, model: str | None = None) -> bool:
     """Asks the server to end the reasoning of `completion`; whether it found it, not whether that will help.
 
-    It answers 200 also where it refuses: for an answer that is over, or that was not begun with `reasoning_control`.
+    `model`: which one reasons; only a router needs to be told. The server answers 200 also where it refuses: for an
+    answer that is over, or that was not begun with `reasoning_control`.
     """
-    order = msgspec.json.encode({"id": completion, "action": "reasoning_end"})
+    named = {} if model is None else {"model": model}
+    order = msgspec.json.encode({"id": completion, "action": "reasoning_end", **named})
     try:
         answer = (await ask.post("/v1/chat/completions/control", order)).read(_Control)
     except (TimeoutError, *FAILURES):
@@ -91,13 +134,31 @@ async def end_reasoning(ask: Asker, completion: str) -> bool:
 
 
 async def count(ask: Asker, body: bytes) -> int | None:
-    """The prompt's tokens in a chat request, by the server's own template and tokenizer; None where it has no such."""
+    """The prompt's tokens in a chat request, by the server's own template and tokenizer; None where it has no such.
+
+    None also while the model sleeps or is not loaded: nobody would want it in memory only for being counted.
+    """
+    model = msgspec.json.decode(body, type=_Chat).model
     try:
-        prompt = (await ask.post("/apply-template", body)).read(_Prompt)
+        if not await _awake(ask, model):
+            return None
+        prompt = (await ask.post("/apply-template?autoload=0", body)).read(_Prompt)
         if prompt is None:
             return None
-        question = {"content": prompt.prompt, "add_special": True, "parse_special": True}
-        tokens = (await ask.post("/tokenize", msgspec.json.encode(question))).read(_Tokens)
+        question = {"model": model, "content": prompt.prompt, "add_special": True, "parse_special": True}
+        tokens = (await ask.post("/tokenize?autoload=0", msgspec.json.encode(question))).read(_Tokens)
     except (TimeoutError, *FAILURES):
         return None
     return None if tokens is None else len(tokens.tokens)
+
+
+async def _awake(ask: Asker, model: str) -> bool:
+    told = await ask.get("/props")
+    if told.read(_Router) is not None:
+        listing = (await ask.get("/v1/models")).read(Listing)
+        return listing is not None and listing.status(model) == "loaded"
+    props = told.read(Props)
+    return props is None or not props.is_sleeping
+
+
+SERVER = Server(reading, facts, count, health=True)

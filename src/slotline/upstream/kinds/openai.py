@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from slotline.core.reading import Reading
 from slotline.upstream.asker import FAILURES, Asker
+from slotline.upstream.kinds.facts import Facts, Listing
+from slotline.upstream.kinds.server import Server
+from slotline.upstream.kinds.tokenize import never
 
 
 async def reading(ask: Asker) -> Reading:
@@ -14,3 +17,11 @@ async def reading(ask: Asker) -> Reading:
         return Reading(late=True)
     except FAILURES:
         return Reading(loading=True)
+
+
+async def facts(ask: Asker, listing: Listing) -> Facts:
+    """The context, for the servers that list it as vLLM does."""
+    return Facts(context=listing.context)
+
+
+SERVER = Server(reading, facts, never, health=True)
