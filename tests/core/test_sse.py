@@ -166,7 +166,24 @@ def test_an_event_beyond_the_limit_is_refused_and_the_limit_named(pieces: list[b
     for piece in pieces[:-1]:
         parser.feed(piece)
     with pytest.raises(Protocol, match=r"max_event \(100 bytes\)"):
-        parser.feed(pieces[-1])
+        raise_what_is_wrong(parser, pieces[-1])
+
+
+def raise_what_is_wrong(parser: Parser, data: bytes) -> None:
+    """At once, or at the latest after what came before it."""
+    parser.feed(data)
+    parser.close()
+
+
+def test_what_was_whole_before_a_fault_is_returned_before_it_is_raised() -> None:
+    parser = Parser(100)
+    events = parser.feed(b"data: a\n\ndata: b\n\n<html>\n")
+    assert [event.data for event in events] == [b"a", b"b"]
+    assert parser.fault is not None
+    with pytest.raises(Protocol):
+        parser.feed(b"data: c\n\n")
+    with pytest.raises(Protocol):
+        parser.close()
 
 
 def test_an_endless_line_is_refused_while_it_grows() -> None:

@@ -30,7 +30,19 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 class Parser:
     """Reads one body. After it has raised it is of no further use."""
 
-    __slots__ = ("_after_cr", "_between", "_data", "_head", "_held", "_max", "_name", "_size", "_tail", "comments")
+    __slots__ = (
+        "_after_cr",
+        "_between",
+        "_data",
+        "_head",
+        "_held",
+        "_max",
+        "_name",
+        "_size",
+        "_tail",
+        "comments",
+        "fault",
+    )
 
     def __init__(self, max_event: int) -> None:
         """`max_event`: the most bytes that the lines of one event may have together."""
@@ -44,14 +56,27 @@ class Parser:
         self._data: list[bytes] = []
         self._name = b""
         self._size = 0  # bytes in the finished lines of this event
+        self.fault: Protocol | None = None  # comes next
         self._between = False  # nothing at all is held: the next byte begins an event
 
     def feed(self, data: bytes) -> list[Event]:
         """The next bytes of the body, cut anywhere → the events they complete.
 
         Raises Protocol when an event is longer than `max_event`, which is noticed while it grows, or when HTML comes.
+        What came before the fault is returned first; it is then in `fault`, and the next call raises it.
         """
+        if self.fault is not None:
+            raise self.fault
         events: list[Event] = []
+        try:
+            return self._feed(data, events)
+        except Protocol as fault:
+            if not events:
+                raise
+            self.fault = fault
+        return events
+
+    def _feed(self, data: bytes, events: list[Event]) -> list[Event]:
         if not self._between or 13 in data or not data.endswith(b"\n\n"):
             self._read(data, events)
             return events
@@ -67,7 +92,9 @@ class Parser:
         return events
 
     def close(self) -> list[Event]:
-        """The body has ended → the event whose blank line is missing, if there is one."""
+        """The body has ended → the event whose blank line is missing, if there is one. Raises as `feed` does."""
+        if self.fault is not None:
+            raise self.fault
         events: list[Event] = []
         if self._tail:
             self._line(b"".join(self._tail), events)

@@ -10,7 +10,7 @@ import asyncio
 import errno
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace, TracebackType
@@ -42,7 +42,6 @@ _KEEPALIVE = 4.0
 _STALE_WITHIN = 1.0
 """Seconds within which a connection that was closed already shows it: one round trip, on the slowest of networks."""
 _LOADING = re.compile(r"\bloading\b", re.IGNORECASE)  # and not "overloaded", which other servers say with a 503
-
 
 
 class UpstreamClient:
@@ -322,7 +321,7 @@ class Answer:
             self._silence.piece(self._left)
 
     async def _events(self) -> list[bytes]:
-        while data := await read_some(self._response):
+        while self._parser.fault is None and (data := await read_some(self._response)):
             self._silence.bytes(self._time())
             self._deadline.move(self._silence.deadline)
             if events := self._parser.feed(data):

@@ -101,15 +101,18 @@ def thinking(request: MessagesRequest, kind: Kind, terms: Terms, *, prefill: boo
     """Whether the model thinks, how long and how hard.
 
     A request that says nothing about it gets no thinking, as on the vendor's API; without an explicit word, models that
-    can think always would. One that names an effort has asked for what belongs to it.
+    can think always would. One that names an effort has asked for what belongs to it; one whose budget is 0 wants none.
+    Some templates think whatever they are told, so the bounds are always told too.
     """
     wish = request.thinking
-    on = _on(wish.mode, effort=request.effort is not None) and not (prefill and kind is Kind.LLAMA_CPP) and terms.think
+    on = _on(wish.mode, effort=request.effort is not None) and wish.budget != 0 and terms.think
+    if prefill and kind is Kind.LLAMA_CPP:
+        on = False
     fields: dict[str, object] = {}
     if kind in _TEMPLATE_SWITCH:
         fields["chat_template_kwargs"] = {"enable_thinking": on}
-    bounds = [bound for bound in (wish.budget, terms.thinking_cap) if bound is not None]
-    if kind is Kind.LLAMA_CPP and on and bounds:
+    bounds = [bound for bound in (wish.budget, terms.thinking_cap) if bound]
+    if kind is Kind.LLAMA_CPP and bounds:
         fields["thinking_budget_tokens"] = min(bounds)
         fields["reasoning_control"] = True  # so that the reasoning can be ended while it goes on
     if on and request.effort is not None:

@@ -3,9 +3,9 @@
 It shows its slots. Two things to know before asking: `/slots` wakes a server that sleeps (`/props` does not), and on
 builds before August 2026 it answers only between two batches, which can take minutes while the server is quite well.
 
-Started without a model it is a *router*: it has no slots, but one server for each model that is in use, which it starts
-when a request names it. It says so at `/props`, and how each model is at `/v1/models` (`tools/server/server-models.cpp`).
-Any other question that names a model loads it, unless it says `autoload=0`; `/slots` is not asked at all.
+Started without a model it is a *router*: it has no slots, but one server for each model in use, which it starts when a
+request names it. It says so at `/props`, and how each model is at `/v1/models` (`tools/server/server-models.cpp`). Any
+other question that names a model loads it, unless it says `autoload=0`; `/slots` is not asked at all.
 """
 
 from __future__ import annotations
