@@ -235,7 +235,7 @@ class Relay:
             except Unreachable:
                 if dialect.pieces or not turn.retry():
                     raise
-                passage.retried = True
+                passage.retried, passage.granted, passage.upstream = True, None, None
                 await self._wait(passage, turn, reply)
                 last = await self._attend(passage, turn, reply)
         await reply.finish(last if dialect.stream else dialect.whole())

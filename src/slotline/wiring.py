@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +17,11 @@ from slotline.config import ENGINE_NAME, Config, ServerConfig, UpstreamConfig, a
 from slotline.core.errors import Outcome, SlotlineError
 from slotline.core.models import Model
 from slotline.gate.local import Berth, LocalGate
+from slotline.observe import log
 from slotline.relay import Passage, Relay
 from slotline.surface.app import application
 from slotline.surface.ports import Ports, Settings
+from slotline.upstream.beside import beside
 from slotline.upstream.client import UpstreamClient
 from slotline.upstream.engine import Engine, EngineSpec
 from slotline.upstream.roster import Roster
@@ -27,6 +29,8 @@ from slotline.upstream.tenancy import Tenancy
 from slotline.upstream.watch import watch
 
 _log = logging.getLogger(__name__)
+
+_LOGGED = 500  # characters of an error: an upstream may have written a page
 
 Report = Callable[[str], None]
 
@@ -67,7 +71,7 @@ async def gateway(config: Config, engine: EngineSpec | None, report: Report) -> 
         )
         for name, upstream in upstreams.items():
             upstream.tenancy.attach(partial(gate.resize, name))
-        await stack.enter_async_context(_watching(upstreams.values()))
+        await stack.enter_async_context(beside(*(watch(upstream) for upstream in upstreams.values())))
         relay = Relay(gate, upstreams, time.monotonic, _ended)
         roster = Roster([Model(m.name, frozenset(m.upstreams), m.target, m.aliases) for m in config.models], upstreams)
         app = application(Ports(_settings(config), relay, roster, roster))
@@ -95,20 +99,9 @@ def _settings(config: Config) -> Settings:
 
 
 @asynccontextmanager
-async def _watching(upstreams: Iterable[UpstreamClient]) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as tasks:
-        watches = [tasks.create_task(watch(upstream)) for upstream in upstreams]
-        try:
-            yield
-        finally:
-            for task in watches:
-                task.cancel()
-
-
-@asynccontextmanager
 async def _listening(app: web.Application, server: ServerConfig) -> AsyncIterator[int]:
     """Accepts connections; gives the port. A client that leaves cancels its handler: the one place that is armed."""
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(app, logger=log.http(), handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         await web.TCPSite(runner, server.host, server.port, backlog=1024).start()
@@ -130,6 +123,6 @@ def _ended(passage: Passage, outcome: Outcome, error: SlotlineError | None) -> N
         "ran_s": None if granted is None else round(now - granted, 3),
         "thinking_capped": passage.capped,
         "notes": "; ".join(passage.call.dialect.notes) or None,
-        "error": None if error is None else str(error),
+        "error": None if error is None else str(error)[:_LOGGED],
     }
     _log.info("request ended", extra={"fields": fields})

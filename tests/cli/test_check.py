@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slotline.cli.check import check, columns, limit_rows, upstream_rows
-from slotline.config import embedded, load
+from slotline.config import TABLES, embedded, load
 
 TWO = """
 [[upstream]]
@@ -71,16 +71,20 @@ def test_it_prints_one_row_per_upstream_and_the_limits(folder: Path) -> None:
         "rejoin       0s",
         "drain        30s",
         "",
-        "limit         box1      box2",
-        "queue_wait    no limit  90s",
-        "connect       5s        5s",
-        "poll          1s        1s",
-        "busy_wait     1h        30m",
-        "load_wait     15m       15m",
-        "idle_grace    1m        1m",
-        "liveness      1m        1m",
-        "max_event     4MiB      4MiB",
-        "client_write  1m        1m",
+        "limit             box1       box2",
+        "queue_wait        no limit   90s",
+        "connect           5s         5s",
+        "poll              1s         1s",
+        "busy_wait         1h         30m",
+        "load_wait         15m        15m",
+        "idle_grace        1m         1m",
+        "liveness          1m         1m",
+        "max_event         4MiB       4MiB",
+        "client_write      1m         1m",
+        "drain             30s        30s",
+        "thinking_cap      16384      16384",
+        "thinking_overrun  512        512",
+        "thinking_end      ask_again  ask_again",
     ]
 
 
@@ -155,10 +159,14 @@ def test_json_of_an_error_has_its_parts(folder: Path) -> None:
     assert result.stderr.startswith("slotline.toml:2: [server] prot = 1\n")
 
 
-def test_limits_without_an_effect_in_this_release_are_not_shown() -> None:
-    names = [row[0] for row in limit_rows(embedded())]
-    assert "connect" in names
-    assert "thinking_cap" not in names
+def test_every_limit_of_an_upstream_is_shown() -> None:
+    assert [row[0] for row in limit_rows(embedded())] == ["queue_wait", *TABLES["upstream"].tables["limits"].settings]
+
+
+def test_slots_that_the_upstream_is_to_report_are_shown_as_auto(folder: Path) -> None:
+    (folder / "slotline.toml").write_text('[[upstream]]\nname = "box1"\nurl = "http://a"\nslots = "auto"\n')
+    assert "box1      http://a  auto  auto   64     all it lists" in run().stdout
+    assert json.loads(run("--json").stdout)["upstream"][0]["slots"] == "auto"
 
 
 def test_a_model_that_no_upstream_of_the_row_serves_is_not_in_it() -> None:

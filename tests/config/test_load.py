@@ -20,7 +20,7 @@ from slotline.config import (
     with_address,
 )
 from slotline.core.kind import Kind
-from slotline.core.limits import Limits
+from slotline.core.limits import Limits, ThinkingEnd
 from slotline.core.queue_frames import QueueForm
 
 BOX = '[[upstream]]\nname = "box1"\nurl = "http://127.0.0.1:1"\n'
@@ -53,11 +53,17 @@ pin_slots = false
 api_key_env = "BOX1_KEY"
 [upstream.limits]
 connect = "1s"
+poll = "250ms"
 busy_wait = "2s"
 load_wait = "3s"
+idle_grace = "6s"
 liveness = "4s"
 max_event = "1KiB"
 client_write = "5s"
+drain = "0s"
+thinking_cap = 0
+thinking_overrun = 7
+thinking_end = "error"
 
 [[upstream]]
 name = "box2"
@@ -114,7 +120,18 @@ def test_every_key_of_a_file_reaches_its_value_in_seconds_and_bytes() -> None:
                 pin_slots=False,
                 api_key_env="BOX1_KEY",
                 limits=Limits(
-                    connect=1.0, busy_wait=2.0, load_wait=3.0, liveness=4.0, max_event=1024, client_write=5.0
+                    connect=1.0,
+                    poll=0.25,
+                    busy_wait=2.0,
+                    load_wait=3.0,
+                    idle_grace=6.0,
+                    liveness=4.0,
+                    max_event=1024,
+                    client_write=5.0,
+                    drain=0.0,
+                    thinking_cap=0,
+                    thinking_overrun=7,
+                    thinking_end=ThinkingEnd.ERROR,
                 ),
             ),
             UpstreamConfig(name="box2", url="unix:/run/llama.sock"),
@@ -134,8 +151,24 @@ def test_what_is_not_given_has_its_default() -> None:
     assert config.models == ()
 
 
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_kind_of_server_may_be_named(kind: Kind) -> None:
+    assert parsed(BOX + f'kind = "{kind}"\n').upstreams[0].kind is kind
+    assert for_upstreams([UpstreamFlags("http://127.0.0.1:1", kind=kind.value)]).upstreams[0].kind is kind
+
+
 def test_kind_auto_is_none() -> None:
     assert parsed(BOX + 'kind = "auto"\n').upstreams[0].kind is None
+
+
+def test_slots_auto_are_none_and_those_that_are_not_given_are_two() -> None:
+    assert parsed(BOX + 'slots = "auto"\n').upstreams[0].slots is None
+    assert parsed(BOX).upstreams[0].slots == 2
+
+
+@pytest.mark.parametrize("end", list(ThinkingEnd))
+def test_how_thinking_is_ended_may_be_chosen(end: ThinkingEnd) -> None:
+    assert parsed(BOX + f'limits.thinking_end = "{end}"\n').upstreams[0].limits.thinking_end is end
 
 
 def test_the_values_are_frozen() -> None:

@@ -85,3 +85,9 @@ def test_a_value_is_quoted_shortly_and_a_payload_never(value: object, at: str, s
 
 def test_a_path_is_joined_with_dots() -> None:
     assert join("", "messages", 2, "content") == "messages.2.content"
+
+
+@pytest.mark.parametrize("raw", [b"[" * 100_000, b'{"count":' + b"[" * 100_000])
+def test_a_body_that_is_nested_without_end_is_refused(raw: bytes) -> None:
+    with pytest.raises(Invalid, match=r"nested too deeply|not valid JSON"):
+        decode(raw, Outer)

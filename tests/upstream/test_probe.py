@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import replace
 
-import aiohttp
 import pytest
 
+from fakes.asking import asking, plain, recorded
 from fakes.bare import crowded, unused_port
 from slotline.core.kind import Kind
 from slotline.stub import Side, Stub
-from slotline.upstream.address import Address
-from slotline.upstream.asker import Asker
 from slotline.upstream.probe import Health, Sighting, look
 
 LOADS_NOW = Side(status=503, body='{"error":{"message":"Loading model","type":"unavailable_error","code":503}}')
 LOADS_AS_ONCE = Side(status=503, body='{"status":"loading model"}')
 HTML = Side(body="<html><body>Welcome to nginx!</body></html>", content_type="text/html")
-
-
-@asynccontextmanager
-async def asking(url: str, limit: float = 10.0) -> AsyncIterator[Asker]:
-    address = Address.parse(url)
-    async with aiohttp.ClientSession(connector=address.connector()) as session:
-        yield Asker(session, address, limit)
 
 
 async def sight(url: str, kind: Kind | None = None, limit: float = 10.0) -> Sighting:
@@ -60,11 +50,75 @@ async def test_a_kind_that_is_configured_is_not_guessed_again(kind: Kind) -> Non
         assert stub.hits["/props"] == 0
 
 
-@pytest.mark.parametrize(
-    "props", [Side(body="{}"), Side(body='{"total_slots":"2"}'), HTML, Side(status=401), Side(body="[" * 100_000)]
-)
+ODD_PROPS = [Side(body="{}"), Side(body='{"total_slots":"2"}'), HTML, Side(status=401), Side(body="[" * 100_000)]
+
+
+@pytest.mark.parametrize("props", ODD_PROPS)
 async def test_props_of_another_shape_are_not_llama_cpps(props: Side) -> None:
-    assert (await sight_of({"/props": props})).kind is Kind.OPENAI
+    assert (await sight_of({"/props": props}, plays=Kind.OPENAI)).kind is Kind.OPENAI
+
+
+@pytest.mark.parametrize("props", ODD_PROPS)
+async def test_llama_cpp_whose_props_are_hidden_is_known_by_its_list_of_models(props: Side) -> None:
+    seen = await sight_of({"/props": props})
+    assert (seen.state, seen.kind, seen.slots, seen.context) == (Health.UP, Kind.LLAMA_CPP, None, None)
+
+
+async def test_props_tell_a_llama_cpp_whose_list_of_models_is_signed_by_another() -> None:
+    listing = Side(body='{"data":[{"id":"m","owned_by":"me"}]}')
+    seen = await sight_of({"/v1/models": listing, "/props": Side(body='{"total_slots":2}')}, plays=Kind.OPENAI)
+    assert (seen.kind, seen.slots) == (Kind.LLAMA_CPP, 2)
+
+
+async def test_vllm_is_known_by_its_list_of_models_which_tells_the_context() -> None:
+    sides = {"/v1/models": recorded("vllm-models.json"), "/health": Side(body="")}
+    async with plain(sides) as stub:
+        assert await sight(stub.url) == Sighting(Health.UP, Kind.VLLM, ("qwen3-30b", "sql-lora"), context=32768)
+        assert set(stub.hits) == {"/v1/models", "/health"}
+
+
+async def test_sglang_is_known_by_its_list_of_models_and_its_health_is_not_asked() -> None:
+    """By default its answer costs a token, and the time for it."""
+    sides = {"/v1/models": recorded("sglang-models.json"), "/health": Side(status=503)}
+    sides |= {"/server_info": recorded("sglang-server-info.json"), "/model_info": recorded("sglang-model-info.json")}
+    async with plain(sides) as stub:
+        assert await sight(stub.url) == Sighting(Health.UP, Kind.SGLANG, ("m",), 256, 40960, vision=True)
+        assert set(stub.hits) == {"/v1/models", "/server_info", "/model_info"}
+
+
+async def test_ollama_is_known_by_its_list_of_models() -> None:
+    sides = {"/v1/models": recorded("ollama-models.json"), "/api/ps": recorded("ollama-ps.json")}
+    async with plain(sides) as stub:
+        names = ("qwen3:8b", "hf.co/someone/model:Q4")
+        assert await sight(stub.url) == Sighting(Health.UP, Kind.OLLAMA, names, context=4096)
+        assert set(stub.hits) == {"/v1/models", "/api/ps"}
+
+
+async def test_ollama_without_a_model_is_known_by_its_version() -> None:
+    sides = {"/v1/models": Side(body='{"object":"list","data":null}'), "/api/version": Side(body='{"version":"0.33.0"}')}
+    assert (await sight_of(sides, plays=Kind.OPENAI)) == Sighting(Health.UP, Kind.OLLAMA)
+
+
+@pytest.mark.parametrize("version", [HTML, Side(body="{}"), Side(body='"0.33"'), Side(status=500), Side(hang=True)])
+async def test_a_version_of_another_shape_is_not_ollamas(version: Side) -> None:
+    async with plain({"/api/version": version}) as stub:
+        assert await sight(stub.url, limit=0.2) == Sighting(Health.UP, Kind.OPENAI, ("m",))
+
+
+async def test_a_sleeper_is_recognised_and_not_woken() -> None:
+    async with Stub(sleeping=True, slots=2, context=512) as stub:
+        assert await sight(stub.url) == Sighting(Health.UP, Kind.LLAMA_CPP, ("stub",), 2, 512, vision=False)
+        assert stub.sleeping
+
+
+async def test_what_a_server_told_of_itself_holds_while_it_is_too_busy_to_say_it_again() -> None:
+    sides = {"/v1/models": recorded("sglang-models.json"), "/server_info": Side(hang=True)}
+    before = Sighting(Health.UP, Kind.SGLANG, ("m",), 256, 40960, vision=True)
+    async with plain(sides) as stub, asking(stub.url, 0.1) as ask:
+        assert await look(ask, None, before) == before
+        assert await look(ask, None) == Sighting(Health.UP, Kind.SGLANG, ("m",))
+        other = replace(before, kind=Kind.LLAMA_CPP)
+        assert await look(ask, None, other) == Sighting(Health.UP, Kind.SGLANG, ("m",))
 
 
 async def test_props_that_tell_less_are_llama_cpps_too() -> None:

@@ -48,7 +48,7 @@ def decode(raw: bytes | msgspec.Raw, kind: type[T], *, at: str = "", wording: Ma
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise Invalid(_explain(str(error), bytes(raw), at, wording)) from None
+        raise Invalid(_explained(str(error), bytes(raw), at, wording)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{at or 'body'}: not valid JSON: {error}") from None
     except RecursionError:
@@ -82,6 +82,13 @@ def quote(value: object, at: str = "") -> str:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def _explained(error: str, raw: bytes, at: str, wording: Mapping[str, str]) -> str:
+    try:
+        return _explain(error, raw, at, wording)
+    except RecursionError:  # the value at fault can be read no more than the whole
+        return f"{at or 'body'}: nested too deeply"
 
 
 def _explain(error: str, raw: bytes, at: str, wording: Mapping[str, str]) -> str:

@@ -43,3 +43,18 @@ def set_up(level: int = logging.INFO, stream: TextIO = sys.stderr) -> None:
     handler.setFormatter(_Plain() if stream.isatty() else _Json())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("slotline").setLevel(level)
+
+
+def http() -> logging.Logger:
+    """For the HTTP library, which logs requests that it cannot read, headers and keys included: that it happened."""
+    logger = logging.getLogger("slotline.http")
+    if not logger.filters:
+        logger.addFilter(_without_content)
+    return logger
+
+
+def _without_content(record: logging.LogRecord) -> bool:
+    kind = record.exc_info[0] if record.exc_info else None
+    record.msg = f"a request could not be handled: {kind.__name__ if kind else 'no reason given'}"
+    record.args, record.exc_info = (), None
+    return True

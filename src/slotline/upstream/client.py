@@ -27,6 +27,7 @@ from slotline.core.reading import Reading
 from slotline.core.sse import Event, Parser
 from slotline.upstream.address import Address
 from slotline.upstream.asker import FAILURES, Asker, payload, read_at_most, read_some, reason
+from slotline.upstream.beside import beside
 from slotline.upstream.deadline import Deadline
 from slotline.upstream.kinds import SERVERS, llama_cpp
 from slotline.upstream.probe import Health, Sighting, look
@@ -76,19 +77,15 @@ class UpstreamClient:
         self._questions = self._new_session(self._address.connector(), [])
         self._asker = Asker(self._questions, self._address, self.limits.connect)
         self._vigil = Vigil(self._reading, self.limits.poll, self.tenancy)
-        self._tasks = await asyncio.TaskGroup().__aenter__()
-        self._keeping = self._tasks.create_task(self._vigil.keep(), name=f"vigil {self.name}")
+        self._keeping = beside(self._vigil.keep())
+        await self._keeping.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._keeping.cancel()
         try:
-            if isinstance(error, asyncio.CancelledError):  # which a fault of the vigil may have brought about
-                await self._tasks.__aexit__(kind, error, trace)
-            else:  # an error of the body arrives as it is, not in a group
-                await self._tasks.__aexit__(None, None, None)
+            await self._keeping.__aexit__(kind, error, trace)
         finally:
             await self._session.close()
             await self._questions.close()

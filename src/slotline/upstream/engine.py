@@ -35,6 +35,7 @@ from typing import Self
 
 import aiohttp
 
+from slotline.upstream.beside import beside
 from slotline.upstream.engine_child import Order
 
 # `-P` keeps the working directory out of the child's import path: a json.py there must not become the engine's.
@@ -129,9 +130,7 @@ class Engine:
             stack.callback(sweep, folder)
             self._socket = folder / SOCKET
             self._order = order(self.spec, self._socket).line()
-            group = await stack.enter_async_context(_Watch())
-            watch = group.create_task(self._watch(), name="engine")
-            stack.callback(watch.cancel)
+            await stack.enter_async_context(beside(self._watch()))
             self._stack = stack.pop_all()
         return self
 
@@ -220,22 +219,6 @@ class Engine:
                 self._ready_at = None
             case Phase.RESTING:
                 self._ready.clear()
-
-
-class _Watch(asyncio.TaskGroup):
-    """A task group that leaves the error of its body as it is, instead of wrapping it into an exception group.
-
-    The body of an `async with Engine(…)` is the whole gateway: what ends it is the caller's business. Only a fault of
-    the watching task itself arrives as a group, and then the body was cancelled for it.
-    """
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, asyncio.CancelledError):
-            await super().__aexit__(kind, error, trace)
-        else:
-            await super().__aexit__(None, None, None)
 
 
 def check(spec: EngineSpec) -> None:
