@@ -50,10 +50,10 @@ def test_an_exception_is_in_the_line() -> None:
     pipe = io.StringIO()
     log.set_up(stream=pipe)
     try:
-        raise KeyError("why")
-    except KeyError:
+        int("nonsense")
+    except ValueError:
         logging.getLogger("slotline.x").exception("a fault")
-    assert "KeyError: 'why'" in msgspec.json.decode(pipe.getvalue())["exception"]
+    assert "'nonsense'" in msgspec.json.decode(pipe.getvalue())["exception"]
 
 
 @pytest.mark.parametrize(("level", "lines"), [(logging.WARNING, 0), (logging.INFO, 1), (logging.DEBUG, 2)])
@@ -71,7 +71,7 @@ def test_what_the_http_library_cannot_read_is_not_repeated_in_the_log() -> None:
     pipe = io.StringIO()
     log.set_up(stream=pipe)
     try:
-        raise ValueError("authorization: Bearer sl-secret")
+        int("sl-secret")
     except ValueError:
         log.http().exception("Error handling request %s", "x-api-key: sl-secret")
     assert "sl-secret" not in pipe.getvalue()

@@ -105,12 +105,13 @@ async def test_while_connecting_nothing_is_left_and_the_next_call_connects(caplo
 
 async def test_while_asking_about_slots_the_question_ends_with_the_client() -> None:
     async with Stub(default=hang()) as stub:
+        before = asyncio.all_tasks()
         async with client(stub.url) as upstream:
             stub.sides["/slots"] = Side(hang=True)
             task = asyncio.create_task(read(upstream))
             await stub.until(lambda _: stub.hits["/slots"] == 1)
             await cancelled(task)
-        assert upstream._keeping.done()
+        assert not any("keep" in repr(task) for task in asyncio.all_tasks() - before)
 
 
 async def test_with_an_answer_that_is_not_being_read_it_is_the_same() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from fakes.asking import asking, recorded
 from fakes.bare import unused_port
+from slotline.core.kind import Kind
 from slotline.upstream.kinds import OWNERS, SERVERS
 from slotline.upstream.kinds.facts import Listing, tried
-from slotline.core.kind import Kind
 
 
 def listing(*entries: dict[str, Any]) -> Listing:

@@ -76,6 +76,7 @@ async def test_the_prompt_of_a_loaded_model_is_counted_and_loads_none() -> None:
         asked = {seen.path: seen for seen in stub.calls}
     for path in ("/apply-template", "/tokenize"):
         assert msgspec.json.decode(asked[path].body)["model"] == "gemma-3-4b"
+        assert asked[path].query == "autoload=0"  # should it have been unloaded meanwhile
 
 
 @pytest.mark.parametrize("model", [*NAMES[1:], "unknown"])

@@ -5,9 +5,12 @@ stands here, so that a change in one server is a change in one place:
 
 - llama.cpp takes `tool_choice` as a string only; an object counts as "auto" (tried with build 11549). So a tool that
   must be used is sent alone, with "required". It refuses to continue an answer while thinking is on. Streamed, it sends
-  only the continuation of a begun answer.
+  only the continuation of a begun answer. It alone can be told a budget of thinking.
 - Ollama has no `tool_choice`, no `top_k`: to forbid tools, none are sent; to force one, only that one is sent.
-- vLLM continues a begun answer when two fields say so, and passes the reasoning effort to the template as it is.
+- vLLM continues a begun answer when two fields say so, and passes the reasoning effort to the template as it is. Its
+  `thinking_token_budget` is not used: without `--reasoning-config` on its command line it refuses the request for it.
+- SGLang continues a begun answer when one field says so, and sets it behind the opened tag of thinking, if thinking is
+  on (`serving_chat.py`, `assistant_prefix`).
 - A server of kind openai is only asked for what OpenAI documents; it may refuse anything else.
 """
 
@@ -40,6 +43,7 @@ _STRONGEST: dict[Kind, str] = {
 _ONE_TOOL_ONLY = frozenset({Kind.LLAMA_CPP, Kind.OLLAMA})
 _TEMPLATE_SWITCH = frozenset({Kind.LLAMA_CPP, Kind.VLLM, Kind.SGLANG})
 _TOP_K = frozenset({Kind.LLAMA_CPP, Kind.VLLM, Kind.SGLANG})
+_CONTINUES_WITHOUT_THINKING = frozenset({Kind.LLAMA_CPP, Kind.SGLANG})
 
 
 def tools(request: MessagesRequest, kind: Kind) -> dict[str, object]:
@@ -131,10 +135,12 @@ def _effort(effort: Effort, kind: Kind) -> str:
 
 
 def extras(kind: Kind, terms: Terms, *, prefill: bool) -> dict[str, object]:
-    """What only one kind understands: llama.cpp tells how far the prompt is; vLLM must be told to continue."""
+    """What only one kind understands: llama.cpp tells how far the prompt is; others must be told to continue."""
     if kind is Kind.LLAMA_CPP:
         seat: dict[str, object] = {} if terms.slot is None else {"id_slot": terms.slot}
         return {"cache_prompt": True, "return_progress": True, **seat}
     if kind is Kind.VLLM and prefill:
         return {"add_generation_prompt": False, "continue_final_message": True}
+    if kind is Kind.SGLANG and prefill:
+        return {"continue_final_message": True}
     return {}
