@@ -4,9 +4,10 @@
     attend  the upstream that the turn named answers, and each event is written as it comes (`slotline.conversation`)
     settle  the slot is given back as soon as the upstream has said its last word, before the client has read it
 
-A server that cannot be reached has not begun: such a request goes back to its old place and is tried once elsewhere;
-one that has waited in line for the only server there is waits on until that is back, for as long as a load may take. A
-slot whose request was ended before its time is not given out again before the server has stopped working on it.
+A server that cannot be reached, loads for ever or swallows a request has not begun with it: the request goes back to
+its old place and is tried once elsewhere. One that has waited in line for the only server there is waits on until that
+is back, for as long as a load may take. A slot whose request was ended before its time is not given out again before
+the server has stopped working on it.
 
 Whatever happens travels the same way back through ordinary `async with` and `except`: a client that leaves is a
 cancellation (the surface arms it), and leaving the blocks closes the upstream's connection and gives the slot or the
@@ -25,7 +26,7 @@ from typing import Protocol, Self
 
 from slotline.conversation import Conversation, Upstream
 from slotline.core.dialect import Dialect
-from slotline.core.errors import Outcome, ShuttingDown, SlotlineError, Unreachable
+from slotline.core.errors import LoadTimeout, Outcome, ShuttingDown, SlotlineError, Stalled, Unreachable
 from slotline.core.liveness import State
 from slotline.core.queue_frames import Told
 from slotline.core.thinking import Cap
@@ -232,7 +233,7 @@ class Relay:
             await self._wait(passage, turn, reply)
             try:
                 last = await self._attend(passage, turn, reply)
-            except Unreachable:
+            except (Unreachable, LoadTimeout, Stalled):  # without a piece of an answer: not one byte has come back
                 if dialect.pieces or not turn.retry():
                     raise
                 passage.retried, passage.granted, passage.upstream = True, None, None

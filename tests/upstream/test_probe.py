@@ -95,7 +95,10 @@ async def test_ollama_is_known_by_its_list_of_models() -> None:
 
 
 async def test_ollama_without_a_model_is_known_by_its_version() -> None:
-    sides = {"/v1/models": Side(body='{"object":"list","data":null}'), "/api/version": Side(body='{"version":"0.33.0"}')}
+    sides = {
+        "/v1/models": Side(body='{"object":"list","data":null}'),
+        "/api/version": Side(body='{"version":"0.33.0"}'),
+    }
     assert (await sight_of(sides, plays=Kind.OPENAI)) == Sighting(Health.UP, Kind.OLLAMA)
 
 

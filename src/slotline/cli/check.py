@@ -1,7 +1,6 @@
 """`slotline check`: what the configuration means, without starting anything.
 
-`upstream_rows`, `limit_rows` and `columns` are also what `serve` prints from; a probe adds columns of its own to the
-rows of `upstream_rows`.
+`upstream_rows`, `limit_rows` and `columns` are also what `serve` prints from; a probe adds a table of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 import click
 import msgspec
 
+from slotline.cli.probing import PROBE_HEAD, probe
 from slotline.config import (
     ENGINE_URL,
     TABLES,
@@ -138,11 +138,18 @@ def error_as_json(error: ConfigError) -> dict[str, Any]:
     metavar="FILE",
     help="The file to read. Default: ./slotline.toml, the user's configuration folder, or else the embedded engine.",
 )
+@click.option(
+    "--probe", "probes", is_flag=True, help="Ask each upstream how it is, which kind, models and slots it has."
+)
 @click.option("--json", "wants_json", is_flag=True, help="For a program: one JSON object on standard output.")
-def check(path: Path | None, *, wants_json: bool) -> None:
-    """Read the configuration and print what it means. Exit status 0: it is right; 1: it is not."""
+def check(path: Path | None, *, probes: bool, wants_json: bool) -> None:
+    """Read the configuration and print what it means.
+
+    Exit status 0: it is right; 1: it is not, or, with --probe, an upstream cannot be reached.
+    """
     try:
         config = configuration(path)
+        found = probe(config) if probes else ()
     except ConfigError as error:
         click.echo(str(error), err=True)
         if wants_json:
@@ -150,7 +157,15 @@ def check(path: Path | None, *, wants_json: bool) -> None:
         sys.exit(1)
     for warning in warnings(config, os.environ):
         click.echo(f"warning: {warning}", err=True)
-    click.echo(msgspec.json.encode(as_json(config)) if wants_json else summary(config))
+    if wants_json:
+        seen = {"probe": [each.as_json() for each in found]} if probes else {}
+        click.echo(msgspec.json.encode(as_json(config) | seen))
+    else:
+        click.echo(summary(config))
+        if probes:
+            click.echo("\n" + columns(PROBE_HEAD, [each.row() for each in found]))
+    if not all(each.well for each in found):
+        sys.exit(1)
 
 
 def _address(config: Config, upstream: UpstreamConfig) -> str:

@@ -64,10 +64,11 @@ class Breaker:
         self._failures = 0
         self._rest = _FIRST_REST
 
-    def failed(self, error: SlotlineError, now: float) -> None:
+    def failed(self, error: SlotlineError, now: float, *, wedged: bool = False) -> None:
         """A request ended with `error`; what is not the upstream's doing is passed over.
 
-        An answer with a status, whatever it says, comes from a server that works.
+        An answer with a status, whatever it says, comes from a server that works. `wedged`: it swallowed the request,
+        and once is enough to know that.
         """
         if isinstance(error, UpstreamStatus):
             self.worked()
@@ -76,7 +77,7 @@ class Breaker:
         self._failures += 1
         if self.state is State.HALF_OPEN:
             self._rest = min(self._rest * 2, _LONGEST_REST)
-        elif self._failures < _THRESHOLD:
+        elif self._failures < _THRESHOLD and not wedged:
             return
         self.state = State.OPEN
         self._until = now + self._rest

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace, TracebackType
 from typing import Self
 
@@ -146,12 +147,13 @@ class UpstreamClient:
                 response = await self._head(body, call, patient=patient)
                 self._vigil.answered(call)
                 try:
-                    yield Answer(self.name, response, self.limits, silence, deadline, self._end_reasoning)
+                    ender = partial(self._end_reasoning, body)
+                    yield Answer(self.name, response, self.limits, silence, deadline, ender)
                 finally:
                     self._vigil.ended(call)
                     _let_go(response)
         except UpstreamFailure as failure:
-            self.tenancy.ended(failure)
+            self.tenancy.ended(failure, wedged=silence.state is State.IDLE)
             raise
         self.tenancy.ended(None)
 
@@ -159,11 +161,11 @@ class UpstreamClient:
         """A slot for a conversation; see `slotline.relay.Upstream`."""
         return self.tenancy.seat(chain, hold)
 
-    async def _end_reasoning(self, completion: str | None, passed: str) -> bool:
+    async def _end_reasoning(self, body: bytes, completion: str | None, passed: str) -> bool:
         """See `slotline.relay.Answer.end_reasoning`."""
         kind = self.traits.kind
         if kind is Kind.LLAMA_CPP:
-            if completion is None or not await llama_cpp.end_reasoning(self._asker, completion):
+            if completion is None or not await llama_cpp.end_reasoning(self._asker, completion, body):
                 raise ThinkingOverrun(f"thinking: {passed} was passed, and the upstream refused to end its reasoning")
             return True
         if kind is Kind.OPENAI:

@@ -125,12 +125,12 @@ class Tenancy:
             else:
                 self._keep_out(seat.slot, hold())
 
-    def ended(self, error: SlotlineError | None) -> None:
-        """A request to the server ended: well, or with what the upstream did to it."""
+    def ended(self, error: SlotlineError | None, *, wedged: bool = False) -> None:
+        """A request to the server ended: well, or with what the upstream did to it. `wedged`: it swallowed it."""
         if error is None:
             self.breaker.worked()
         else:
-            self.breaker.failed(error, self.clock())
+            self.breaker.failed(error, self.clock(), wedged=wedged)
         self._tell()
 
     def looked(self, *, well: bool) -> None:

@@ -1,7 +1,7 @@
 """What each kind of server sends, and the message that comes of it.
 
-The streams lie in `tests/fixtures/<kind>-<what>.sse`; where they come from is said there. Each is read whole, cut in two
-at every byte, and one byte at a time, and the strict checker reads what comes out.
+The streams lie in `tests/fixtures/<kind>-<what>.sse`; where they come from is said there. Each is read whole, cut in
+two at every byte, and one byte at a time, and the strict checker reads what comes out.
 """
 
 from __future__ import annotations
@@ -161,7 +161,9 @@ def test_where_the_network_cuts_it_makes_no_difference(name: str) -> None:
 def test_an_answer_without_its_end_is_never_taken_for_a_whole_one(name: str) -> None:
     """Cut off anywhere before the finish reason, the stream is an upstream that died."""
     whole = body(name)
-    finishes = [at for reason in (b'"stop"', b'"length"', b'"tool_calls"', b'"abort"') if (at := _finish(whole, reason))]
+    finishes = [
+        at for reason in (b'"stop"', b'"length"', b'"tool_calls"', b'"abort"') if (at := _finish(whole, reason))
+    ]
     for at in range(min(finishes, default=len(whole))):
         assert isinstance(deliver([whole[:at]])[2], SlotlineError)
 
@@ -182,7 +184,9 @@ def ids(name: str) -> list[str]:
 
 def test_tokens_of_reasoning_are_told_where_the_server_counts_them() -> None:
     for name, tokens in (("sglang-reasoning", 5), ("openai-text", 7)):
-        assert check(deliver([body(name)])[0]).message["usage"]["output_tokens_details"] == {"thinking_tokens": tokens}
+        message = check(deliver([body(name)])[0]).message
+        assert message is not None
+        assert message["usage"]["output_tokens_details"] == {"thinking_tokens": tokens}
 
 
 REFUSALS: list[Json] = json.loads((FIXTURES / "refusals.json").read_bytes())

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from fakes.asking import asking, plain, recorded, silence_means
-from fakes.upstream import chat
+from fakes.upstream import chat, client, follow, text
 from slotline.core.kind import Kind
 from slotline.core.liveness import State
 from slotline.core.reading import Reading
 from slotline.stub import Side, Stub
+from slotline.stub.standard import endless_thinking
 from slotline.upstream.kinds import llama_cpp
 from slotline.upstream.kinds.facts import Facts, Listing
 from slotline.upstream.probe import Health, Sighting, look
@@ -95,7 +96,18 @@ async def test_a_sleeper_is_not_woken_for_being_counted() -> None:
 async def test_it_must_be_told_whose_reasoning_is_to_end() -> None:
     control = "/v1/chat/completions/control"
     async with plain({control: Side(body='{"success":true}')}) as stub, asking(stub.url) as ask:
-        assert await llama_cpp.end_reasoning(ask, "chatcmpl-1", model="qwen3-8b")
+        assert await llama_cpp.end_reasoning(ask, "chatcmpl-1", chat(model="qwen3-8b"))
         (asked,) = [seen for seen in stub.calls if seen.path == control]
     order = {"id": "chatcmpl-1", "action": "reasoning_end", "model": "qwen3-8b"}
     assert msgspec.json.decode(asked.body) == order
+
+
+async def test_and_is_told_the_model_of_the_request_whose_reasoning_went_on_too_long() -> None:
+    script = endless_thinking(gap=0.01)
+    async with Stub(default=script, models=("qwen3-8b",)) as stub, client(stub.url) as upstream:
+        async with upstream.answer(chat(model="qwen3-8b", reasoning_control=True)) as answer:
+            await anext(answer)
+            assert await answer.end_reasoning(stub.requests[0].id, "thinking_cap = 1 tokens")
+            assert text(await follow(answer)) == "token-0 token-1 token-2"
+        (asked,) = [seen for seen in stub.calls if seen.path.endswith("/control")]
+    assert msgspec.json.decode(asked.body)["model"] == "qwen3-8b"

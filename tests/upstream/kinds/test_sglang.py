@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 import pytest
 
 from fakes.asking import asking, plain, recorded, silence_means
 from fakes.bare import unused_port
-from fakes.upstream import chat
+from fakes.upstream import chat, limits
 from slotline.core.kind import Kind
 from slotline.core.liveness import State
 from slotline.core.reading import Reading
 from slotline.stub import Side
+from slotline.upstream.client import UpstreamClient
 from slotline.upstream.kinds import sglang
 from slotline.upstream.kinds.facts import Facts, Listing
+from slotline.upstream.tenancy import Tenancy
 
 LISTING = msgspec.json.decode(recorded("sglang-models.json").body or "", type=Listing)
 INFO, MODEL = recorded("sglang-server-info.json"), recorded("sglang-model-info.json")
@@ -61,9 +65,7 @@ async def test_nobody_there_is_loading() -> None:
     assert await silence_means(Kind.SGLANG, f"http://127.0.0.1:{unused_port()}") is State.LOADING
 
 
-@pytest.mark.parametrize(
-    ("info", "model"), [("/server_info", "/model_info"), ("/get_server_info", "/get_model_info")]
-)
+@pytest.mark.parametrize(("info", "model"), [("/server_info", "/model_info"), ("/get_server_info", "/get_model_info")])
 async def test_it_tells_its_slots_of_all_ranks_its_context_and_whether_it_sees(info: str, model: str) -> None:
     async with plain({info: INFO, model: MODEL}) as stub, asking(stub.url) as ask:
         assert await sglang.facts(ask, LISTING) == Facts(slots=256, context=40960, vision=True)
@@ -89,9 +91,21 @@ async def test_what_it_does_not_tell_is_not_known(info: Side, slots: int | None)
 @pytest.mark.parametrize("path", ["/server_info", "/model_info"])
 async def test_a_scheduler_that_is_in_a_long_batch_cannot_be_asked(path: str) -> None:
     """Which says nothing about the slots that it told of before."""
-    async with plain({"/server_info": INFO, "/model_info": MODEL, path: Side(hang=True)}) as stub:
-        async with asking(stub.url, 0.1) as ask:
-            assert await sglang.facts(ask, LISTING) is None
+    sides = {"/server_info": INFO, "/model_info": MODEL, path: Side(hang=True)}
+    async with plain(sides) as stub, asking(stub.url, 0.1) as ask:
+        assert await sglang.facts(ask, LISTING) is None
+
+
+async def test_its_slots_are_counted_and_not_chosen_among() -> None:
+    """It tells how many there are, and shows none of them."""
+    sides = {"/v1/models": recorded("sglang-models.json"), "/server_info": INFO, "/model_info": MODEL}
+    tenancy = Tenancy(None, pins=True, drain=9.0, clock=time.monotonic)
+    async with plain(sides) as stub, UpstreamClient("box", stub.url, limits(), tenancy=tenancy) as upstream:
+        await upstream.look()
+        assert (upstream.traits.kind, tenancy.slots) == (Kind.SGLANG, 256)
+        with upstream.seat((1, 2), lambda: lambda: None) as seat:
+            assert seat.slot is None
+        assert not tenancy.draining
 
 
 async def test_builds_whose_tokenizer_takes_a_chat_count_its_tokens() -> None:

@@ -110,7 +110,7 @@ def thinking(request: MessagesRequest, kind: Kind, terms: Terms, *, prefill: boo
     """
     wish = request.thinking
     on = _on(wish.mode, effort=request.effort is not None) and wish.budget != 0 and terms.think
-    if prefill and kind is Kind.LLAMA_CPP:
+    if prefill and kind in _CONTINUES_WITHOUT_THINKING:
         on = False
     fields: dict[str, object] = {}
     if kind in _TEMPLATE_SWITCH:

@@ -118,13 +118,14 @@ def _of_router(told: Told) -> Reading:
     return Reading(loading=any(state in _COMING for state in states))
 
 
-async def end_reasoning(ask: Asker, completion: str, model: str | None = None) -> bool:
+async def end_reasoning(ask: Asker, completion: str, request: bytes = b"{}") -> bool:
     """Asks the server to end the reasoning of `completion`; whether it found it, not whether that will help.
 
-    `model`: which one reasons; only a router needs to be told. The server answers 200 also where it refuses: for an
-    answer that is over, or that was not begun with `reasoning_control`.
+    `request`: the one that it answers; a router must be told its model. The server answers 200 also where it refuses:
+    for an answer that is over, or that was not begun with `reasoning_control`.
     """
-    named = {} if model is None else {"model": model}
+    model = msgspec.json.decode(request, type=_Chat).model
+    named = {"model": model} if model else {}
     order = msgspec.json.encode({"id": completion, "action": "reasoning_end", **named})
     try:
         answer = (await ask.post("/v1/chat/completions/control", order)).read(_Control)
