@@ -166,7 +166,7 @@ async def test_a_server_that_has_no_slots_to_show_counts_as_busy(models: Side | 
 async def test_after_the_head_nothing_is_asked_any_more() -> None:
     script = Script((Sleep(0.1), Head(), Hang()))
     async with Stub(default=script) as stub, client(stub.url, busy_wait=0.4) as upstream:
-        with pytest.raises(WaitTimeout):  # noqa: PT012 - the head comes, then nothing
+        with pytest.raises(WaitTimeout):
             async with upstream.answer(chat()) as answer:
                 asked = stub.hits["/health"]
                 await follow(answer)
@@ -456,7 +456,7 @@ async def test_what_the_caller_takes_for_itself_is_not_the_upstreams_silence() -
 async def test_after_a_slow_caller_the_upstream_has_liveness_and_not_for_ever() -> None:
     async with Stub(default=stall(1)) as stub, client(stub.url, liveness=0.2) as upstream:
         listened = 0.0
-        with pytest.raises(Stalled):  # noqa: PT012 - as a relay whose client is slow
+        with pytest.raises(Stalled):
             async with upstream.answer(chat()) as answer:
                 async for batch in answer:
                     answer.heard(len(batch))

@@ -1,7 +1,5 @@
 """A deadline that moves, in virtual time: what it ends, what it leaves alone, and that it swallows nothing."""
 
-# ruff: noqa: PT012 - what ends a block in the middle of its story is the very thing that is tested
-
 from __future__ import annotations
 
 import asyncio

@@ -172,7 +172,7 @@ async def test_a_meaning_that_breaks_off_has_all_its_time_again() -> None:
     server = Server(slots(False))
     began = now()
     async with kept(server) as vigil:
-        with pytest.raises(Stalled, match="idle_grace"):  # noqa: PT012 - the story has three parts
+        with pytest.raises(Stalled, match="idle_grace"):
             async with silent(vigil):
                 await asyncio.sleep(19)
                 server.shows = slots(True)
