@@ -75,6 +75,20 @@ def test_three_failures_in_a_row_open_it(error: SlotlineError) -> None:
     assert states == [State.CLOSED, State.CLOSED, State.OPEN, State.OPEN]
 
 
+def test_after_a_request_that_was_swallowed_one_may_try_and_a_second_one_opens_it() -> None:
+    breaker = Breaker()
+    breaker.failed(Stalled("swallowed"), 0.0, wedged=True)
+    assert state(breaker) is State.HALF_OPEN
+    breaker.failed(Stalled("swallowed"), 0.0, wedged=True)
+    assert state(breaker) is State.OPEN
+
+
+def test_a_status_opens_nothing_however_long_it_took() -> None:
+    breaker = Breaker()
+    breaker.failed(UpstreamStatus(500, "no"), 0.0, wedged=True)
+    assert state(breaker) is State.CLOSED
+
+
 def test_an_answer_between_two_failures_makes_the_count_begin_anew() -> None:
     breaker = Breaker()
     for now in range(10):

@@ -15,6 +15,7 @@ from typing import Any
 from fakes.checker import check
 from fakes.product import Answered, Caller, ask, calling, fetch
 from slotline.config import Config, ModelConfig, ServerConfig, UpstreamConfig
+from slotline.core.kind import Kind
 from slotline.core.limits import Limits
 from slotline.relay import Relay
 from slotline.stub import Stub
@@ -183,18 +184,24 @@ class Front:
 @asynccontextmanager
 async def fronted(
     *,
-    slots: int = 1,
+    slots: int | None = 1,
     queue: int = 8,
     queue_wait: float = 0.0,
     server: ServerConfig = PATIENT,
     limits: Limits | None = None,
     stub: Stub | None = None,
     url: str | None = None,
+    kind: Kind | None = None,
+    pin_slots: bool = True,
     api_key_env: str | None = None,
     models: tuple[ModelConfig, ...] = (),
+    before: tuple[UpstreamConfig, ...] = (),
 ) -> AsyncIterator[Front]:
-    """A gateway before a stub, each with `slots` slots. `url`: where the gateway looks for it, if not where it is."""
-    stub = stub or Stub(slots=slots, tokens=3)
+    """A gateway before a stub, each with `slots` slots; None: as many as the stub tells.
+
+    `url`: where the gateway looks for it, if not where it is. `before`: upstreams that are preferred to it.
+    """
+    stub = stub or Stub(slots=slots or 1, tokens=3)
     with _logged() as log:
         async with stub:
             upstream = UpstreamConfig(
@@ -203,10 +210,12 @@ async def fronted(
                 slots=slots,
                 queue=queue,
                 queue_wait=queue_wait,
+                kind=kind,
+                pin_slots=pin_slots,
                 api_key_env=api_key_env,
                 limits=Limits(poll=0.05) if limits is None else limits,
             )
-            config = Config(source="a test", server=server, upstreams=(upstream,), models=models)
+            config = Config(source="a test", server=server, upstreams=(*before, upstream), models=models)
             async with gateway(config, None, lambda _: None) as running:
                 yield Front(stub, running.url, running.relay, log, asyncio.all_tasks())
 

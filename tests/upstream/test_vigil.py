@@ -46,9 +46,9 @@ class Server:
         return self.shows
 
 
-def tenancy(slots: int = 1, drain: float = 30.0) -> Tenancy:
-    """Who sits where on a server that shows its slots, and lets nobody choose one."""
-    made = Tenancy(slots, pins=False, drain=drain, clock=now)
+def tenancy(slots: int = 1, drain: float = 30.0, *, pins: bool = False) -> Tenancy:
+    """Who sits where on a server that shows its slots."""
+    made = Tenancy(slots, pins=pins, drain=drain, clock=now)
     made.server_has(slots, shows=True)
     return made
 
@@ -298,6 +298,52 @@ async def test_a_slot_that_works_for_too_long_is_given_back_when_drain_has_passe
         asked = len(server.asked)
         await asyncio.sleep(100)
         assert len(server.asked) == asked
+
+
+async def test_a_server_that_does_not_answer_holds_a_slot_back_no_longer_than_drain() -> None:
+    server, who = Server(slots(False), takes=60.0), tenancy(drain=3.0)
+    async with kept(server, who):
+        began = now()
+        left_early(who)
+        while who.draining:  # noqa: ASYNC110 - in virtual time, and there is nothing else to wait for
+            await asyncio.sleep(0.05)
+        assert now() - began == pytest.approx(3.0, abs=0.3)
+
+
+async def test_a_question_that_was_given_up_for_that_says_nothing_about_those_who_wait() -> None:
+    server, who = Server(slots(False, False), takes=1.0), tenancy(2, drain=5.0)
+    async with kept(server, who) as vigil, silent(vigil) as call:
+        await asyncio.sleep(POLL + 1.5)
+        assert call.silence.state is State.IDLE
+        server.takes = 60.0
+        left_early(who)
+        await asyncio.sleep(10)
+        assert not who.draining
+        assert call.silence.state is State.IDLE
+
+
+async def test_a_late_answer_about_a_slot_that_drains_is_waited_for() -> None:
+    server, who = Server(Reading(late=True)), tenancy(drain=30.0)
+    async with kept(server, who):
+        left_early(who)
+        await asyncio.sleep(20)
+        assert who.draining
+        server.shows = slots(False)
+        await asyncio.sleep(0.5)
+        assert not who.draining
+
+
+async def test_a_slot_that_was_chosen_drains_by_itself() -> None:
+    """What the other slots do says nothing about it."""
+    server, who = Server(slots(True, True)), tenancy(2, pins=True)
+    async with kept(server, who) as vigil:
+        with who.seat((1,), lambda: lambda: None) as other:
+            left_early(who)
+            server.shows = slots(True, False)
+            await asyncio.sleep(0.5)
+            assert not who.draining
+            other.finish()
+        assert vigil.idle
 
 
 async def test_an_answer_to_a_question_from_before_the_slot_drained_says_nothing_about_it() -> None:

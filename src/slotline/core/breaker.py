@@ -1,8 +1,9 @@
 """When to stop sending to an upstream, and when to try it again.
 
-    CLOSED   it works                                   failures in a row reach the threshold → OPEN
-    OPEN     nothing is sent to it until the rest ends  the rest has passed → HALF_OPEN
-    HALF_OPEN one request may try                       it works → CLOSED; it fails → OPEN, for twice as long
+    CLOSED     it works                                   failures in a row reach the threshold → OPEN
+                                                          it swallowed a request → HALF_OPEN
+    OPEN       nothing is sent to it until the rest ends  the rest has passed → HALF_OPEN
+    HALF_OPEN  one request may try                        it works → CLOSED; it fails → OPEN, for twice as long
 
 Only the upstream's own doing counts: a client that leaves says nothing about it, an answer that broke off in the middle
 says as much as a connection that was refused.
@@ -67,8 +68,8 @@ class Breaker:
     def failed(self, error: SlotlineError, now: float, *, wedged: bool = False) -> None:
         """A request ended with `error`; what is not the upstream's doing is passed over.
 
-        An answer with a status, whatever it says, comes from a server that works. `wedged`: it swallowed the request,
-        and once is enough to know that.
+        An answer with a status, whatever it says, comes from a server that works. `wedged`: it swallowed the request
+        while it calls itself healthy; the next one shows whether it does so with all.
         """
         if isinstance(error, UpstreamStatus):
             self.worked()
@@ -77,7 +78,8 @@ class Breaker:
         self._failures += 1
         if self.state is State.HALF_OPEN:
             self._rest = min(self._rest * 2, _LONGEST_REST)
-        elif self._failures < _THRESHOLD and not wedged:
+        elif self._failures < _THRESHOLD:
+            self.state = State.HALF_OPEN if wedged else self.state
             return
         self.state = State.OPEN
         self._until = now + self._rest

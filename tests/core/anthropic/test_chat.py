@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotline.core.anthropic.chat import chat_body, tool_names
+from slotline.core.anthropic.chat import chain, chat_body, tool_names
 from slotline.core.anthropic.request import parse
+from slotline.core.anthropic.turns import conversation
 from slotline.core.errors import Invalid
-from slotline.core.kind import Kind
+from slotline.core.kind import Kind, Terms
+from slotline.core.seats import shared
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
@@ -550,6 +552,66 @@ def test_37_thinking_is_on_or_off_in_the_words_of_the_kind(thinking: Any, on: bo
     assert {"chat_template_kwargs", "reasoning_effort"}.isdisjoint(body(Kind.OPENAI, thinking=thinking))
 
 
+# ---- what the gateway asks besides -----------------------------------------------------------------------------------
+
+
+def termed(terms: Terms, kind: Kind = Kind.LLAMA_CPP, **fields: Any) -> dict[str, Any]:
+    return body(kind, {"terms": terms}, **fields)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_slot_is_named_to_a_server_that_lets_one_choose(kind: Kind) -> None:
+    mapped = termed(Terms(slot=0), kind)
+    assert mapped.get("id_slot") == (0 if kind is Kind.LLAMA_CPP else None)
+    assert "id_slot" not in termed(Terms(), kind)
+
+
+THINKS = {"type": "enabled", "budget_tokens": 2000}
+
+
+@pytest.mark.parametrize(
+    ("cap", "thinking", "told"),
+    [
+        (500, THINKS, 500),
+        (5000, THINKS, 2000),
+        (None, THINKS, 2000),
+        (500, {"type": "adaptive"}, 500),
+        (500, {"type": "disabled"}, 500),
+        (500, None, 500),
+        (None, {"type": "adaptive"}, None),
+    ],
+)
+def test_the_smaller_of_cap_and_budget_is_told_and_can_be_enforced(
+    cap: int | None, thinking: Any, told: int | None
+) -> None:
+    """Also where no thinking is asked for: some templates think whatever they are told."""
+    mapped = termed(Terms(thinking_cap=cap), thinking=thinking)
+    assert mapped.get("thinking_budget_tokens") == told
+    assert mapped.get("reasoning_control") == (None if told is None else True)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not Kind.LLAMA_CPP])
+def test_a_bound_is_told_only_to_servers_that_know_it(kind: Kind) -> None:
+    assert termed(Terms(thinking_cap=500), kind, thinking=THINKS) == body(kind, thinking=THINKS)
+
+
+def test_a_budget_of_0_asks_for_no_thinking() -> None:
+    mapped = termed(Terms(thinking_cap=500), thinking={"type": "enabled", "budget_tokens": 0})
+    assert mapped["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_request_that_is_asked_again_does_not_think_and_is_the_same_otherwise(kind: Kind) -> None:
+    effort = {"output_config": {"effort": "high"}, "thinking": THINKS}
+    again = termed(Terms(slot=1, think=False), kind, **effort)
+    never = termed(Terms(slot=1), kind, thinking={"type": "disabled"}, output_config={"effort": "high"})
+    assert {**again, "thinking_budget_tokens": None, "reasoning_control": None} == {
+        **never,
+        "thinking_budget_tokens": None,
+        "reasoning_control": None,
+    }
+
+
 def test_37_an_effort_asks_for_thinking_unless_it_is_disabled() -> None:
     """Case 37."""
     asked = body(Kind.VLLM, output_config={"effort": "low"})
@@ -687,6 +749,53 @@ def test_no_word_of_a_user_and_no_image_is_lost(talk: list[Any]) -> None:
         for block in [text(content)] if isinstance(content, str) else content:
             if block["type"] == "text":
                 assert json.dumps(block["text"])[1:-1] in mapped
+
+
+def links(talk: list[Any], **fields: Any) -> tuple[int, ...]:
+    sent = {"model": "m", "max_tokens": 10, "messages": talk} | fields
+    return chain(parse(json.dumps(sent).encode()))
+
+
+@given(talks, talks)
+def test_two_conversations_share_links_exactly_as_far_as_they_are_the_same(one: list[Any], other: list[Any]) -> None:
+    for first, second in ((one, other), (one, [*one, {"role": "assistant", "content": "answer"}, *other])):
+        left, right = (
+            conversation(parse(json.dumps({"model": "m", "max_tokens": 1, "messages": talk}).encode()))
+            for talk in (first, second)
+        )
+        pairs = zip(left.turns, right.turns, strict=False)
+        same = 0
+        if left.system == right.system:
+            same = 1 + next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(left.turns), len(right.turns)))
+        assert shared(links(first), links(second)) == same
+        assert (len(links(first)), len(links(second))) == (1 + len(left.turns), 1 + len(right.turns))
+
+
+OFFERED = {"name": "a", "description": "d", "input_schema": {"type": "object"}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "other"},
+        {"system": "be brief"},
+        {"tools": []},
+        {"tools": [{**OFFERED, "name": "b"}]},
+        {"tools": [{**OFFERED, "description": "other"}]},
+        {"tools": [{**OFFERED, "input_schema": {"type": "object", "properties": {}}}]},
+    ],
+)
+def test_conversations_that_begin_with_another_prompt_share_nothing(change: dict[str, Any]) -> None:
+    talk = [{"role": "user", "content": "hi"}]
+    assert shared(links(talk, tools=[OFFERED]), links(talk, **{"tools": [OFFERED], **change})) == 0
+
+
+def test_what_changes_no_prompt_changes_no_link() -> None:
+    talk = [{"role": "user", "content": "hi"}]
+    plain = links(talk)
+    assert links(talk, max_tokens=99, temperature=1, stream=True, metadata={"user_id": "u"}) == plain
+    marked = [{"role": "user", "content": [{**text("hi"), "cache_control": {"type": "ephemeral"}}]}]
+    assert links(marked) == plain
 
 
 @given(talks, talks)

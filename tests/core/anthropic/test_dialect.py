@@ -11,7 +11,7 @@ import pytest
 from fakes.checker import CheckedStream, check
 from slotline.core.anthropic.dialect import MessagesDialect
 from slotline.core.errors import Busy, Invalid, StreamClosedEarly, UpstreamStatus
-from slotline.core.kind import Kind, Traits
+from slotline.core.kind import Kind, Terms, Traits
 from slotline.core.line import Place
 from slotline.core.queue_frames import QueueForm, Told
 
@@ -97,6 +97,56 @@ def test_whether_a_server_sees_images_is_asked_of_that_server() -> None:
         call.body("target", Traits(Kind.LLAMA_CPP, vision=False))
 
 
+def image(**source: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": [{"type": "image", "source": source}]}]
+
+
+SEEN = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+LINKED = {"type": "url", "url": "https://example.com/a.png"}
+
+
+@pytest.mark.parametrize(
+    ("source", "traits"), [(SEEN, Traits(Kind.LLAMA_CPP, vision=False)), (LINKED, PLAIN)], ids=["blind", "url"]
+)
+def test_an_image_that_no_server_could_take_is_found_before_anybody_waits(
+    source: dict[str, str], traits: Traits
+) -> None:
+    with pytest.raises(Invalid, match="image"):
+        dialect(messages=image(**source)).check(traits)
+
+
+@pytest.mark.parametrize("vision", [True, None])
+def test_nothing_else_is_found_that_early(vision: bool | None) -> None:
+    dialect(messages=image(**SEEN)).check(Traits(Kind.LLAMA_CPP, vision=vision))
+    dialect().check(Traits(Kind.LLAMA_CPP, vision=False))
+
+
+def test_what_the_gateway_asks_besides_reaches_the_body() -> None:
+    terms = Terms(slot=1, thinking_cap=7)
+    body = msgspec.json.decode(dialect().body("target", Traits(Kind.LLAMA_CPP), terms))
+    assert (body["id_slot"], body["thinking_budget_tokens"], body["reasoning_control"]) == (1, 7, True)
+
+
+@pytest.mark.parametrize(
+    ("thinking", "budget"), [({"type": "enabled", "budget_tokens": 9}, 9), ({"type": "adaptive"}, None), (None, None)]
+)
+def test_the_clients_own_budget_is_known(thinking: Any, budget: int | None) -> None:
+    assert dialect(thinking=thinking).thinking_budget == budget
+
+
+def test_a_conversation_that_goes_on_keeps_its_chain_also_if_it_was_let_go_of() -> None:
+    call = dialect()
+    before = call.chain()
+    call.shelve()
+    assert call.chain() == before
+    turns = [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hi"},
+        {"role": "user", "content": "?"},
+    ]
+    assert tuple(dialect(messages=turns).chain()[: len(before)]) == tuple(before)
+
+
 # ---- the answer ------------------------------------------------------------------------------------------------------
 
 
@@ -139,6 +189,45 @@ def test_only_pieces_of_the_answer_count_as_pieces(stream: bool) -> None:
         call.feed(event)
         counts.append(call.pieces)
     assert counts == [0, 1, 2, 2, 2, 2]
+
+
+REASONING = [ROLE, *[chunk({"reasoning_content": word}) for word in ("let", " me", " see")]]
+
+
+def test_pieces_of_reasoning_are_counted_apart() -> None:
+    call = dialect()
+    counts = []
+    for event in [*REASONING, *ANSWER]:
+        call.feed(event)
+        counts.append((call.thought, call.pieces))
+    assert counts == [(0, 0), (1, 1), (2, 2), (3, 3), (3, 3), (3, 4), (3, 5), (3, 5)]
+
+
+def test_the_answers_own_name_is_known_from_its_first_chunk_on_and_anew_when_it_is_asked_again() -> None:
+    call = dialect()
+    names = [call.completion]
+    for event in (ROLE, chunk({"content": "x"}, None, id="later")):
+        call.feed(event)
+        names.append(call.completion)
+    call.again()
+    names.append(call.completion)
+    call.feed(chunk({"content": "y"}, None, id="d"))
+    assert [*names, call.completion] == [None, "c", "c", None, "d"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_answer_that_is_asked_for_again_goes_on_where_it_was_left(stream: bool) -> None:
+    call = dialect(stream=stream)
+    out = b"".join(map(call.feed, REASONING))
+    call.again()
+    out += b"".join(map(call.feed, [*ANSWER, USAGE, DONE]))
+    assert call.done
+    message: Any = check(out).message if stream else msgspec.json.decode(call.whole())
+    assert [(block["type"], block[block["type"]]) for block in message["content"]] == [
+        ("thinking", "let me see"),
+        ("text", "one two"),
+    ]
+    assert (message["stop_reason"], message["usage"]["output_tokens"]) == ("end_turn", 2)
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -841,6 +841,82 @@ def test_what_only_began_like_a_tag_is_text() -> None:
     assert kinds(run(say("<thi"), tools(call(0, "f", "{}", "c")), say(finish="stop"), DONE)) == ["text", "tool_use"]
 
 
+# ---- asked again -----------------------------------------------------------------------------------------------------
+
+
+def rerun(first: list[Any], second: list[Any], **options: Any) -> tuple[CheckedStream, MessageStream]:
+    """An answer that was left, and the one that goes on in its place, in one stream."""
+    stream, made = machine(**options), list[events.Event]()
+    for chunk in first:
+        made += stream.feed(json.dumps(chunk).encode())
+    stream.again()
+    for chunk in second:
+        made += stream.feed(chunk.encode() if isinstance(chunk, str) else json.dumps(chunk).encode())
+    made += stream.end()
+    return check(b"".join(map(events.encode, made))), stream
+
+
+ROLE = say(role="assistant")
+SECOND = [ROLE, say("So"), say(" it is.", finish="stop"), DONE]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [ROLE, say(reasoning_content="hm"), say(reasoning_content=" hm")],
+        [ROLE, say(reasoning="hm"), say(reasoning=" hm")],
+        [ROLE, say("<think>hm"), say(" hm")],
+        [ROLE, say("<think>hm"), say(" hm</th")],
+        [ROLE, say("<think>hm"), say(" hm"), say("<")],
+    ],
+    ids=["reasoning_content", "reasoning", "tags", "a closing tag that was cut", "what may be one"],
+)
+def test_text_after_a_second_question_follows_the_reasoning_of_the_first(first: list[Any]) -> None:
+    checked, stream = rerun(first, SECOND)
+    assert (kinds(checked), checked.text) == (["thinking", "text"], "So it is.")
+    assert checked.thinking.startswith("hm hm")
+    assert "</th" not in checked.thinking
+    assert (stream.done, stream.thought, checked.stop_reason) == (True, 2, "end_turn")
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_closing_tag_at_the_beginning_of_the_second_answer_is_removed(size: int) -> None:
+    tagged = "</think>\n\nSo"
+    cut = [say(tagged[at : at + size]) for at in range(0, len(tagged), size)]
+    checked, _ = rerun([ROLE, say(reasoning_content="hm")], [ROLE, *cut, say(finish="stop"), DONE])
+    assert checked.text == "So"
+
+
+def test_reasoning_goes_on_in_its_block_if_the_second_answer_reasons_all_the_same() -> None:
+    checked, stream = rerun([ROLE, say(reasoning_content="a")], [ROLE, say(reasoning_content="b"), *SECOND])
+    assert (kinds(checked), checked.thinking, stream.thought) == (["thinking", "text"], "ab", 2)
+
+
+def test_a_call_that_was_only_begun_is_left_out() -> None:
+    first = [ROLE, tools(call(0, "a", '{"x":', "id1")), say(reasoning_content="hm")]
+    checked, _ = rerun(first, [ROLE, tools(call(0, "b", '{"y":1}', "id2"), finish="tool_calls"), DONE])
+    assert inputs(checked) == [("b", {"y": 1})]
+
+
+def test_the_end_and_the_counts_are_those_of_the_second_answer() -> None:
+    first = [ROLE, say(reasoning_content="hm", finish="length", usage={"completion_tokens": 9})]
+    with pytest.raises(StreamClosedEarly):
+        rerun(first, [ROLE, say("So")])
+    counts = {"prompt_tokens": 30, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 20}}
+    checked, _ = rerun(first, [ROLE, say("So", finish="stop", usage=counts), DONE])
+    assert (checked.stop_reason, checked.usage["output_tokens"], checked.usage["cache_read_input_tokens"]) == (
+        "end_turn",
+        2,
+        20,
+    )
+
+
+def test_reasoning_without_text_in_either_answer_is_noted() -> None:
+    checked, stream = rerun([ROLE, say(reasoning_content="hm")], [ROLE, say(finish="stop"), DONE])
+    assert (kinds(checked), checked.text) == (["thinking"], "")
+    assert stream.notes == ["the answer is empty: all that came was reasoning"]
+
+
 # ---- heartbeat -------------------------------------------------------------------------------------------------------
 
 
