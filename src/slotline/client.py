@@ -153,6 +153,10 @@ class _OneSlot:
     def limits(self) -> Limits:
         return self.upstream.limits
 
+    @property
+    def remembers(self) -> bool:
+        return False  # its slot is chosen already
+
     def seat(self, chain: Sequence[int], hold: Hold) -> AbstractContextManager[Seat]:
         return self.upstream.tenancy.seat(chain, hold, only=self.slot)
 

@@ -66,6 +66,11 @@ class Upstream(Protocol):
     @property
     def limits(self) -> Limits: ...
 
+    @property
+    def remembers(self) -> bool:
+        """It matters to which slot a conversation goes."""
+        ...
+
     def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> AbstractContextManager[Seat]:
         """A slot for a conversation. Left before `finish`, it is held back until the server has stopped working."""
         ...
@@ -101,7 +106,8 @@ class Conversation:
 
         `hold`: keeps the gate's slot for as long as the server still works. `saw`: see `Upstream.answer`.
         """
-        with self.upstream.seat(self.exchange.chain(), hold) as seat:
+        chain = self.exchange.chain() if self.upstream.remembers else ()
+        with self.upstream.seat(chain, hold) as seat:
             terms = Terms(seat.slot, self.cap.limit)
             last = await self._hear(terms, deliver, saw)
             if last is None:

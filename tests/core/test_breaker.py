@@ -19,6 +19,7 @@ from slotline.core.errors import (
     UpstreamStatus,
     WaitTimeout,
 )
+from slotline.core.liveness import State as Silent
 
 DIED = StreamClosedEarly("in the middle")
 SLOTS = 4
@@ -77,16 +78,23 @@ def test_three_failures_in_a_row_open_it(error: SlotlineError) -> None:
 
 def test_after_a_request_that_was_swallowed_one_may_try_and_a_second_one_opens_it() -> None:
     breaker = Breaker()
-    breaker.failed(Stalled("swallowed"), 0.0, wedged=True)
+    breaker.failed(Stalled("swallowed"), 0.0, Silent.IDLE)
     assert state(breaker) is State.HALF_OPEN
-    breaker.failed(Stalled("swallowed"), 0.0, wedged=True)
+    breaker.failed(Stalled("swallowed"), 0.0, Silent.IDLE)
     assert state(breaker) is State.OPEN
 
 
 def test_a_status_opens_nothing_however_long_it_took() -> None:
     breaker = Breaker()
-    breaker.failed(UpstreamStatus(500, "no"), 0.0, wedged=True)
+    breaker.failed(UpstreamStatus(500, "no"), 0.0, Silent.IDLE)
     assert state(breaker) is State.CLOSED
+
+
+def test_an_error_in_the_middle_of_an_answer_counts_as_its_death() -> None:
+    breaker = Breaker()
+    for now in range(3):
+        breaker.failed(UpstreamStatus(500, "Compute error."), now, Silent.FLOWING)
+    assert state(breaker) is State.OPEN
 
 
 def test_an_answer_between_two_failures_makes_the_count_begin_anew() -> None:

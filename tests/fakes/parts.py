@@ -104,6 +104,8 @@ class Upstream:
     seats: list[Seat] = field(default_factory=list)
     seated: int = 0  # who sit now
 
+    remembers = True
+
     @contextmanager
     def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> Iterator[Seat]:
         seat = Seat()

@@ -415,6 +415,7 @@ class Guest:
 
     seat: Seat
     leave: Iterator[None]
+    topic: int
     at: int | None = None
     working: bool = True  # the server works on it, or has it in its queue
 
@@ -450,7 +451,7 @@ class Everything(RuleBasedStateMachine):
     @contextmanager
     def visit(self, guest: Guest) -> Iterator[None]:
         """The seat as a request has it, held open across the machine's steps."""
-        with self.who.seat((7, id(guest) % 3), lambda: self.hold(guest)) as seat:
+        with self.who.seat((7, guest.topic), lambda: self.hold(guest)) as seat:
             guest.seat = seat
             yield
 
@@ -468,9 +469,9 @@ class Everything(RuleBasedStateMachine):
     # ---- ours --------------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.granted < self.told)
-    @rule()
-    def arrive(self) -> None:
-        guest = Guest(Seat(None), iter(()))
+    @rule(topic=st.integers(0, 2))
+    def arrive(self, topic: int) -> None:
+        guest = Guest(Seat(None), iter(()), topic)
         manager = self.visit(guest)
         manager.__enter__()
         guest.leave = manager  # type: ignore[assignment]

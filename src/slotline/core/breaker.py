@@ -23,6 +23,7 @@ from slotline.core.errors import (
     UpstreamStatus,
     WaitTimeout,
 )
+from slotline.core.liveness import State as Silent
 
 _THRESHOLD = 3  # failures in a row
 _FIRST_REST = 1.0  # seconds
@@ -65,21 +66,23 @@ class Breaker:
         self._failures = 0
         self._rest = _FIRST_REST
 
-    def failed(self, error: SlotlineError, now: float, *, wedged: bool = False) -> None:
+    def failed(self, error: SlotlineError, now: float, state: Silent = Silent.BUSY) -> None:
         """A request ended with `error`; what is not the upstream's doing is passed over.
 
-        An answer with a status, whatever it says, comes from a server that works. `wedged`: it swallowed the request
-        while it calls itself healthy; the next one shows whether it does so with all.
+        `state`: what the silence of the upstream meant at the end. IDLE: it swallowed the request while it calls itself
+        healthy; the next one shows whether it does so with all. An answer with a status, whatever it says, comes from a
+        server that works; an error in the middle of an answer does not.
         """
-        if isinstance(error, UpstreamStatus):
+        midway = isinstance(error, UpstreamStatus) and state is Silent.FLOWING
+        if isinstance(error, UpstreamStatus) and not midway:
             self.worked()
-        if not isinstance(error, _FAILURES):
+        if not isinstance(error, _FAILURES) and not midway:
             return
         self._failures += 1
         if self.state is State.HALF_OPEN:
             self._rest = min(self._rest * 2, _LONGEST_REST)
         elif self._failures < _THRESHOLD:
-            self.state = State.HALF_OPEN if wedged else self.state
+            self.state = State.HALF_OPEN if state is Silent.IDLE else self.state
             return
         self.state = State.OPEN
         self._until = now + self._rest

@@ -259,6 +259,8 @@ class Stub:
         except Refusal:
             self.floor.finished(received)
             raise
+        except ConnectionError:  # the client has gone, and writing to it noticed that first
+            return web.Response()  # never sent
         finally:
             self.answers.pop(received.id, None)
             self.floor.left(received, self.abort_lag)

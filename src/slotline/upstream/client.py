@@ -138,7 +138,7 @@ class UpstreamClient:
         *,
         patient: bool = False,
     ) -> AsyncIterator[Answer]:
-        """Sends a chat request; see `slotline.relay.Upstream`."""
+        """Sends a chat request; see `slotline.conversation.Upstream`."""
         now = asyncio.get_running_loop().time()
         silence = Silence(self.limits, now)
         try:
@@ -153,16 +153,21 @@ class UpstreamClient:
                     self._vigil.ended(call)
                     _let_go(response)
         except UpstreamFailure as failure:
-            self.tenancy.ended(failure, wedged=silence.state is State.IDLE)
+            self.tenancy.ended(failure, silence.state)
             raise
         self.tenancy.ended(None)
 
+    @property
+    def remembers(self) -> bool:
+        """See `slotline.conversation.Upstream`."""
+        return self.tenancy.remembers
+
     def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> AbstractContextManager[Seat]:
-        """A slot for a conversation; see `slotline.relay.Upstream`."""
+        """A slot for a conversation; see `slotline.conversation.Upstream`."""
         return self.tenancy.seat(chain, hold)
 
     async def _end_reasoning(self, body: bytes, completion: str | None, passed: str) -> bool:
-        """See `slotline.relay.Answer.end_reasoning`."""
+        """See `slotline.conversation.Answer.end_reasoning`."""
         kind = self.traits.kind
         if kind is Kind.LLAMA_CPP:
             if completion is None or not await llama_cpp.end_reasoning(self._asker, completion, body):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from slotline.core.breaker import Breaker, State
 from slotline.core.errors import SlotlineError, Unreachable, UpstreamStatus
+from slotline.core.liveness import State as Silent
 from slotline.core.reading import Reading
 from slotline.core.seats import Seats
 
@@ -53,7 +54,7 @@ class Tenancy:
     clock: Callable[[], float]
     resized: Callable[[int], None] = lambda _: None
     breaker: Breaker = field(default_factory=Breaker)
-    draining: set[Draining] = field(default_factory=set)
+    draining: list[Draining] = field(default_factory=list)  # the oldest first
     seated: int = 0
     outsiders: int = 0
     _seen: int | None = None  # slots that the server reports
@@ -70,6 +71,11 @@ class Tenancy:
         """How many slots there are to use, when all is well."""
         known = [count for count in (self.configured, self._seen) if count is not None]
         return min(known, default=1)
+
+    @property
+    def remembers(self) -> bool:
+        """Requests are sent to a slot by its id, so that a conversation may come back to it."""
+        return self.pins and self._shows
 
     @property
     def allowed(self) -> int:
@@ -125,12 +131,12 @@ class Tenancy:
             else:
                 self._keep_out(seat.slot, hold())
 
-    def ended(self, error: SlotlineError | None, *, wedged: bool = False) -> None:
-        """A request to the server ended: well, or with what the upstream did to it. `wedged`: it swallowed it."""
+    def ended(self, error: SlotlineError | None, state: Silent = Silent.BUSY) -> None:
+        """A request to the server ended: well, or with what the upstream did to it. `state`: what its silence meant."""
         if error is None:
             self.breaker.worked()
         else:
-            self.breaker.failed(error, self.clock(), wedged=wedged)
+            self.breaker.failed(error, self.clock(), state)
         self._tell()
 
     def looked(self, *, well: bool) -> None:
@@ -151,7 +157,7 @@ class Tenancy:
         now = self.clock()
         for draining in list(self.draining):
             if now >= draining.until or self._is_idle(draining, reading, version):
-                self.draining.discard(draining)
+                self.draining.remove(draining)
                 draining.release()
         if reading.late:
             return
@@ -186,7 +192,7 @@ class Tenancy:
             give_back()
 
         self._version += 1
-        self.draining.add(Draining(slot, self.clock() + self.drain, self._version, release))
+        self.draining.append(Draining(slot, self.clock() + self.drain, self._version, release))
         self._woken()
 
     def _rise(self, slot: int | None) -> None:

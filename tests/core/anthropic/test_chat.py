@@ -742,7 +742,7 @@ def test_any_conversation_becomes_one_that_strict_templates_take(
 @given(talks)
 def test_no_word_of_a_user_and_no_image_is_lost(talk: list[Any]) -> None:
     mapped = json.dumps(body(messages=talk)["messages"])
-    images = json.dumps(talk).count('"base64"')
+    images = json.dumps(talk).count('"type": "base64"')
     assert mapped.count("image_url") == 2 * images
     for message in talk:
         content = message["content"]
