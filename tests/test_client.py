@@ -199,9 +199,35 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
             await events(client)
 
 
-def test_a_kind_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match="llama"):
-        Client("http://127.0.0.1:9", kind="llama")
+async def test_an_error_of_the_block_arrives_as_it_is() -> None:
+    with pytest.raises(Unreachable):
+        async with Client("http://127.0.0.1:9", limits=QUICK) as client:
+            await events(client)
+
+
+async def test_a_chat_that_was_left_without_being_closed_ends_with_the_client() -> None:
+    async with Stub(slots=1, tokens=2) as stub:
+        stub.play(hang())
+        async with Client(stub.url, slots=1, limits=QUICK) as client:
+            chat = client.chat(HI)
+            assert await anext(chat) == Waiting(slot_busy=True)
+        await stub.until(lambda state: state.running == 0)
+        await chat.aclose()
+
+
+@pytest.mark.parametrize(
+    ("url", "wrong"),
+    [
+        ("http://127.0.0.1:9", {"kind": "llama"}),
+        ("http://127.0.0.1:9", {"slots": 0}),
+        ("http://127.0.0.1:9", {"queue": -1}),
+        ("127.0.0.1:9", {}),
+    ],
+)
+def test_what_cannot_be_is_refused_and_named(url: str, wrong: dict[str, Any]) -> None:
+    name = next(iter(wrong), "url")
+    with pytest.raises(ValueError, match=name):
+        Client(url, **wrong)
 
 
 @pytest.mark.parametrize("name", slotline.__all__)

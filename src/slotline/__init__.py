@@ -67,6 +67,10 @@ __all__ = [
 _HOMES = ("slotline.core.errors", "slotline.core.chat", "slotline.core.limits", "slotline.client")
 
 
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
+
 def __getattr__(name: str) -> object:
     if name in __all__:
         for home in _HOMES:

@@ -50,14 +50,21 @@ class Client:
         """`url`: `http://host:port`, with or without `/v1`, or `unix:/path`. `kind`: see the configuration's.
 
         `slots`: how many chats run at once. `queue`: how many may wait for each slot; one more raises Busy.
-        Raises ValueError for a kind that does not exist.
+        Raises ValueError for an address, a kind or a number that cannot be.
         """
+        if not url.startswith(("http://", "https://", "unix:/")):
+            raise ValueError(f"url: expected http://host:port, https://… or unix:/path, got {url!r}")
+        if kind != "auto" and kind not in set(Kind):
+            raise ValueError(f"kind: expected auto, {', '.join(Kind)}, got {kind!r}")
+        if slots < 1 or queue < 0:
+            raise ValueError(f"slots and queue: expected at least 1 and 0, got {slots} and {queue}")
         self._slots = slots
         self._queue = queue
         self._limits = limits or Limits()
         tenancy = Tenancy(slots, pins=True, drain=self._limits.drain, clock=time.monotonic)
         known = None if kind == "auto" else Kind(kind)
-        self._upstream = UpstreamClient("upstream", url, self._limits, known, api_key, tenancy)
+        self._upstream = UpstreamClient("server", url, self._limits, known, api_key, tenancy)
+        self._chats: set[asyncio.Task[None]] = set()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -66,7 +73,7 @@ class Client:
             await self._upstream.look()
             berths = {str(slot): Berth(1, self._queue) for slot in range(self._slots)}
             self._gate = LocalGate(berths, time.monotonic)
-            self._chats = await stack.enter_async_context(asyncio.TaskGroup())
+            stack.push_async_callback(self._end_chats)
             self._stack = stack.pop_all()
         return self
 
@@ -97,7 +104,8 @@ class Client:
         stream = MessageStream(message_id="", model=target, tool_id=lambda: "call_" + secrets.token_hex(12))
         chat = Chat(messages, parameters, stream)
         events: asyncio.Queue[Event | _End] = asyncio.Queue()
-        task = self._chats.create_task(self._run(chat, target, slot, events.put_nowait))
+        task = asyncio.create_task(self._run(chat, target, slot, events.put_nowait))
+        self._chats.add(task)
         try:
             while (event := await events.get()) is not None:
                 if isinstance(event, Exception):
@@ -106,6 +114,14 @@ class Client:
         finally:
             task.cancel()
             await asyncio.wait([task])
+            self._chats.discard(task)
+
+    async def _end_chats(self) -> None:
+        """Ends the chats whose loops were left without being closed."""
+        for task in self._chats:
+            task.cancel()
+        if self._chats:
+            await asyncio.wait(self._chats)
 
     async def _run(self, chat: Chat, target: str, slot: int | None, emit: Callable[[Event | _End], None]) -> None:
         """One chat; whatever happens to it is emitted, and nothing is raised but a cancellation."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -57,11 +58,12 @@ async def gateway(config: Config, engine: EngineSpec | None, report: Report) -> 
     and then. On leaving the block, and on a failure to start, all is ended; `relay.drain` lets answers end first.
     """
     async with AsyncExitStack() as stack:
+        listener = stack.enter_context(bound(config.server))  # first: a model may load for minutes
         urls: dict[str, str] = {}
         if engine is not None:
             embedded = await stack.enter_async_context(Engine(engine, report))
             urls[ENGINE_NAME] = embedded.url
-            await embedded.ready()
+            await embedded.started()
         upstreams = {u.name: await stack.enter_async_context(_client(u, urls)) for u in config.upstreams}
         await asyncio.gather(*(upstream.look() for upstream in upstreams.values()))
         gate = LocalGate(
@@ -75,7 +77,7 @@ async def gateway(config: Config, engine: EngineSpec | None, report: Report) -> 
         relay = Relay(gate, upstreams, time.monotonic, _ended)
         roster = Roster([Model(m.name, frozenset(m.upstreams), m.target, m.aliases) for m in config.models], upstreams)
         app = application(Ports(_settings(config), relay, roster, roster))
-        port = await stack.enter_async_context(_listening(app, config.server))
+        port = await stack.enter_async_context(_listening(app, listener))
         yield Gateway(config.server.host, port, relay)
 
 
@@ -98,14 +100,39 @@ def _settings(config: Config) -> Settings:
     )
 
 
+class CannotListen(Exception):
+    """The address in the configuration cannot be listened on; the message says why."""
+
+
+@contextmanager
+def bound(server: ServerConfig) -> Iterator[socket.socket]:
+    """A socket at the address that `server` names, where nobody is let in yet. Raises CannotListen."""
+    where = f"http://{server.host}:{server.port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListen(f"cannot listen on {where}: {error.strerror or error}") from error
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise CannotListen(f"cannot listen on {where}: {reason}; --port chooses another port") from error
+        yield listener
+
+
 @asynccontextmanager
-async def _listening(app: web.Application, server: ServerConfig) -> AsyncIterator[int]:
+async def _listening(app: web.Application, listener: socket.socket) -> AsyncIterator[int]:
     """Accepts connections; gives the port. A client that leaves cancels its handler: the one place that is armed."""
     runner = web.AppRunner(app, logger=log.http(), handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await web.TCPSite(runner, server.host, server.port, backlog=1024).start()
-        yield int(runner.addresses[0][1])
+        await web.SockSite(runner, listener, backlog=1024).start()
+        yield int(listener.getsockname()[1])
     finally:
         await runner.cleanup()
 

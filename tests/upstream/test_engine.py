@@ -238,7 +238,7 @@ def alive(pid: int) -> bool:
 
 async def test_without_its_package_it_says_how_to_install_it(spec: EngineSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(EngineUnavailable, match=r"pip install 'slotline\[local\]'"):
+    with pytest.raises(EngineUnavailable, match=r"pip install '\.\[local\]'"):
         await Engine(spec, Told()).__aenter__()
 
 

@@ -19,7 +19,7 @@ from slotline.core.kind import Kind
 from slotline.observe import log
 from slotline.upstream.engine import EngineSpec, EngineUnavailable
 from slotline.upstream.model_file import ModelFileError, default_cache, find
-from slotline.wiring import gateway
+from slotline.wiring import CannotListen, gateway
 
 _T = TypeVar("_T")
 _KINDS = ("auto", *(kind.value for kind in Kind))
@@ -32,6 +32,7 @@ _KINDS = ("auto", *(kind.value for kind in Kind))
 @click.option("--upstream", "urls", multiple=True, metavar="URL", help="An upstream, without a file; repeatable.")
 @click.option("--slots", multiple=True, type=click.IntRange(1), help="Of the upstream: how many requests run at once.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Of the upstream: what serves there.")
+@click.option("--open", "is_open", is_flag=True, help="Whoever reaches the port may use the gateway; see --host.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 def serve(
@@ -42,6 +43,7 @@ def serve(
     urls: tuple[str, ...],
     slots: tuple[int, ...],
     kinds: tuple[str, ...],
+    is_open: bool,
     verbose: bool,
     quiet: bool,
 ) -> None:
@@ -51,16 +53,27 @@ def serve(
     embedded engine with its small model. One --slots or --kind holds for every --upstream; as many as there are
     upstreams hold for one each, in order.
     """
+    _refuse_what_would_be_ignored(path, urls, slots, kinds)
     log.set_up(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
     try:
         config = configuration(path) if not urls else for_upstreams(_flags(urls, slots, kinds))
-        config = with_address(config, new_host=host, new_port=port)
+        config = with_address(config, new_host=host, new_port=port, new_open=is_open or None)
         engine = _engine(config)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(config, engine))
-    except (ConfigError, EngineUnavailable, ModelFileError, OSError) as error:
+    except (ConfigError, EngineUnavailable, ModelFileError, CannotListen, OSError) as error:
         click.echo(f"slotline: {error}", err=True)
         sys.exit(1)
+
+
+def _refuse_what_would_be_ignored(
+    path: Path | None, urls: tuple[str, ...], slots: tuple[int, ...], kinds: tuple[str, ...]
+) -> None:
+    if urls and path is not None:
+        raise click.UsageError("--upstream takes the place of a configuration file: give one or the other")
+    for option, given in (("--slots", slots), ("--kind", kinds)):
+        if given and not urls:
+            raise click.UsageError(f"{option} belongs to --upstream; without one it stands in the configuration file")
 
 
 async def _run(config: Config, engine: EngineSpec | None) -> None:

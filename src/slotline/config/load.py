@@ -17,7 +17,7 @@ from slotline.config.lines import KeyPath
 from slotline.config.nearest import nearest
 from slotline.config.not_yet import has_effect, not_yet
 from slotline.config.origin import Origin
-from slotline.config.settings import Setting, host, is_loopback, whole
+from slotline.config.settings import Setting, flag, host, is_loopback, whole
 from slotline.config.tables import AUTO, TABLES, Table
 from slotline.config.unknown import advice
 from slotline.config.values import ENGINE_NAME, ENGINE_URL, Config, EngineConfig, ServerConfig
@@ -64,12 +64,14 @@ def embedded() -> Config:
     return _config(Origin("built-in defaults", {}))
 
 
-def with_address(config: Config, *, new_host: str | None = None, new_port: int | None = None) -> Config:
-    """The same, listening elsewhere: `--host` and `--port`."""
-    flags = {"host": "--host", "port": "--port"}
-    given = {"host": new_host, "port": new_port}
+def with_address(
+    config: Config, *, new_host: str | None = None, new_port: int | None = None, new_open: bool | None = None
+) -> Config:
+    """The same, listening elsewhere: `--host`, `--port` and `--open`."""
+    flags = {"host": "--host", "port": "--port", "open": "--open"}
+    given = {"host": new_host, "port": new_port, "open": new_open}
     origin = Origin("command line", {}, flags=flags)
-    readers = {"host": Setting(host), "port": whole(0, 65535)}
+    readers = {"host": Setting(host), "port": whole(0, 65535), "open": Setting(flag)}
     found = {key: _value(origin, ("server", key), readers[key], raw) for key, raw in given.items() if raw is not None}
     server = msgspec.structs.replace(config.server, **found)
     if "host" in found:
@@ -225,8 +227,8 @@ def _check_open(origin: Origin, server: ServerConfig, *, keys: bool) -> None:
         return
     needs = "[[key]] tables, or open = true" if has_effect("key") else "open = true"
     message = (
-        f"Other machines can reach this address, so it needs {needs} in the file's [server]. "
-        "With open = true whoever reaches the port may use the gateway."
+        f"Other machines can reach this address, so it needs {needs} in the file's [server], or --open. "
+        "With that, whoever reaches the port may use the gateway."
     )
     raise origin.error(("server", "host"), message, value=server.host)
 

@@ -105,6 +105,8 @@ class Engine:
         self._child = child
         self._pace = pace or Pace()
         self._ready = asyncio.Event()
+        self._first = asyncio.Event()  # the first child serves, or is dead
+        self._first_end: str | None = None
         self._ready_at: float | None = None
         self._pid: int | None = None
         self._socket = Path()
@@ -122,6 +124,15 @@ class Engine:
     async def ready(self) -> None:
         """Return as soon as the engine serves. There is no limit here: a big model loads for minutes."""
         await self._ready.wait()
+
+    async def started(self) -> None:
+        """Like `ready`, for the very first start: raises EngineUnavailable when that child dies before it serves.
+
+        Later deaths are ridden out, but a model that cannot be loaded at all is for a person to mend.
+        """
+        await self._first.wait()
+        if self._first_end is not None:
+            raise EngineUnavailable(f"{self.spec.alias}: the engine cannot be started: {self._first_end}")
 
     async def __aenter__(self) -> Self:
         check(self.spec)
@@ -145,6 +156,9 @@ class Engine:
         rest = 0.0
         while True:
             end = await self._live()
+            if not self._first.is_set():
+                self._first_end = end.rpartition(" | ")[2]
+                self._first.set()
             served = 0.0 if self._ready_at is None else clock() - self._ready_at
             rest = self._pace.rest_after(rest, served)
             self._enter(Phase.RESTING)
@@ -215,6 +229,7 @@ class Engine:
             case Phase.READY:
                 self._ready_at = asyncio.get_running_loop().time()
                 self._ready.set()
+                self._first.set()
             case Phase.LOADING:
                 self._ready_at = None
             case Phase.RESTING:
@@ -224,7 +239,10 @@ class Engine:
 def check(spec: EngineSpec) -> None:
     """Raise EngineUnavailable for what no restart can mend."""
     if importlib.util.find_spec("xllamacpp") is None:
-        raise EngineUnavailable("the embedded engine needs the package xllamacpp: pip install 'slotline[local]'")
+        raise EngineUnavailable(
+            "the embedded engine needs the package xllamacpp, which comes with the extra [local]: "
+            "pip install '.[local]' in a clone of Slotline, or make run there"
+        )
     for path in filter(None, (spec.model_path, spec.chat_template)):
         if not path.is_file():
             raise EngineUnavailable(f"the embedded engine needs the file {path}, which is not there")

@@ -1,0 +1,139 @@
+"""`slotline serve`: how it starts, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.product import Program, ask, calling, fetch
+from slotline.stub import Stub
+from slotline.stub.standard import head_then_silence
+
+
+async def run(*arguments: str, cwd: Path) -> tuple[int, str]:
+    """A start that is to fail: its exit status, and what it says on standard error."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "slotline", "serve", *arguments),
+        cwd=cwd,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(30):
+        _, errors = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, errors.decode()
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody else listens on."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+async def test_a_port_in_use_is_found_before_a_model_is_loaded(tmp_path: Path, taken: int) -> None:
+    status, errors = await run("--port", str(taken), cwd=tmp_path)
+    assert status == 1
+    assert errors.splitlines()[-1] == (
+        f"slotline: cannot listen on http://127.0.0.1:{taken}: address already in use; --port chooses another port"
+    )
+    assert "loading" not in errors
+
+
+@pytest.mark.engine
+async def test_a_model_that_cannot_be_loaded_ends_the_start(tmp_path: Path) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF and nothing that makes sense after it")
+    (tmp_path / "slotline.toml").write_text('[server]\nport = 0\n[engine]\nmodel = "broken.gguf"\n')
+    status, errors = await run(cwd=tmp_path)
+    assert status == 1
+    assert "broken: the engine cannot be started" in errors.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--slots", "4"), "--slots belongs to --upstream"),
+        (("--kind", "vllm"), "--kind belongs to --upstream"),
+        (("--upstream", "http://a:1", "--config", "x.toml"), "give one or the other"),
+        (("--upstream", "http://a:1", "--slots", "1", "--slots", "2"), "2 times for 1 --upstream"),
+        (("--upstream", "http://a:1", "--kind", "llama"), "llama.cpp"),
+    ],
+)
+async def test_an_option_that_would_be_ignored_is_refused(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    status, errors = await run(*arguments, cwd=tmp_path)
+    assert status == 2
+    assert said in errors
+
+
+async def test_other_machines_are_let_in_only_on_purpose(tmp_path: Path) -> None:
+    async with Stub() as stub:
+        upstream = ("--upstream", stub.url, "--port", "0", "--host", "0.0.0.0")
+        status, errors = await run(*upstream, cwd=tmp_path)
+        assert status == 1
+        assert "--open" in errors
+        async with Program("serve", *upstream, "--open", cwd=tmp_path) as program:
+            answer = await fetch(f"http://127.0.0.1:{program.port}", "/healthz")
+            assert answer.status == 200
+
+
+async def test_each_upstream_may_have_its_own_slots_and_kind(tmp_path: Path) -> None:
+    async with Stub(slots=5) as one, Stub(slots=5) as other:
+        upstreams = ("--upstream", one.url, "--upstream", other.url, "--slots", "1", "--slots", "3", "--kind", "openai")
+        async with Program("serve", *upstreams, "--port", "0", cwd=tmp_path) as program:
+            rows = [line.split() for line in program.errors if line.startswith("127.0.0.1")]
+    assert [(row[2], row[3]) for row in rows] == [("openai", "1"), ("openai", "3")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_lets_answers_end_and_tells_those_who_wait(tmp_path: Path, number: signal.Signals) -> None:
+    """B159: the running answer may end within `drain`, the queued get their error at once, and the exit is clean."""
+    async with Stub(slots=1) as stub:
+        stub.play(head_then_silence(0.5, tokens=2))
+        config = tmp_path / "slotline.toml"
+        config.write_text(
+            f'[server]\nport = 0\ndrain = "5s"\n[[upstream]]\nname = "box"\nurl = "{stub.url}"\nslots = 1\n'
+        )
+        async with Program("serve", cwd=tmp_path) as program:
+            async with (
+                calling(program.url, "/v1/messages", ask()) as running,
+                calling(program.url, "/v1/messages", ask()) as queued,
+            ):
+                waiting = await queued.head()
+                pieces = queued.pieces(waiting)
+                assert b'"position":1' in await anext(pieces)
+                program.kill(number)
+                assert b"overloaded_error" in await anext(pieces)
+                answer = await running.answer()
+            assert b"message_stop" in answer.body
+            async with asyncio.timeout(6):
+                assert await program.process.wait() == 0
+
+
+async def test_a_signal_before_it_is_ready_ends_it_at_once(tmp_path: Path) -> None:
+    """An upstream that accepts and says nothing holds up the first look for `connect`."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "slotline", "serve", "--port", "0"),
+            *("--upstream", f"http://127.0.0.1:{silent.getsockname()[1]}"),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        silent.setblocking(False)
+        asked, _ = await asyncio.get_running_loop().sock_accept(silent)
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(3):
+            assert await process.wait() == 0
+        asked.close()
