@@ -28,7 +28,8 @@ from slotline.core.limits import Limits
 from slotline.core.liveness import State
 from slotline.core.thinking import Cap
 from slotline.gate.local import Berth, LocalGate
-from slotline.upstream.client import Answer, UpstreamClient
+from slotline.upstream.answer import Answer
+from slotline.upstream.client import UpstreamClient
 from slotline.upstream.tenancy import Seat, Tenancy
 
 _End = Exception | None  # what ends a chat's events: an error, or nothing more

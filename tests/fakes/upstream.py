@@ -11,7 +11,8 @@ import msgspec
 
 from slotline.core.kind import Kind
 from slotline.core.limits import Limits
-from slotline.upstream.client import Answer, UpstreamClient
+from slotline.upstream.answer import Answer
+from slotline.upstream.client import UpstreamClient
 
 LONG = 30.0
 """A limit that no test reaches: one that ends here has failed."""

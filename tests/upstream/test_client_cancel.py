@@ -17,7 +17,8 @@ from slotline.core.limits import Limits
 from slotline.stub import Script, Side, State, Stub
 from slotline.stub.script import Hang, Head, Raw, Repeat, Role, Text, Tokens
 from slotline.stub.standard import hang, head_then_silence, ok, reset, stall
-from slotline.upstream.client import Answer, UpstreamClient
+from slotline.upstream.answer import Answer
+from slotline.upstream.client import UpstreamClient
 
 CHAT = "/v1/chat/completions"
 AT_ONCE = 1.0

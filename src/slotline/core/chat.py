@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from slotline.core.anthropic import events as read
+from slotline.core.anthropic.heard import Heard
 from slotline.core.anthropic.stream import MessageStream
 from slotline.core.errors import Invalid
 from slotline.core.kind import Kind, Terms, Traits
@@ -95,7 +96,7 @@ class _Parts:
     calls: list[ToolCall] = field(default_factory=list)
 
 
-class Chat:
+class Chat(Heard):
     """See `slotline.core.dialect.Exchange`; what it has read is taken out as events, with `take`."""
 
     def __init__(
@@ -110,7 +111,7 @@ class Chat:
             msgspec.json.encode(self._fields)
         except (TypeError, msgspec.MsgspecError) as error:
             raise Invalid(f"messages or parameters: {error}") from None
-        self._messages = stream
+        super().__init__(stream)
         self._parts = _Parts()
         self._call: tuple[str, str] | None = None
         self._arguments = ""
@@ -123,29 +124,9 @@ class Chat:
         return made
 
     @property
-    def done(self) -> bool:
-        return self._messages.done
-
-    @property
-    def pieces(self) -> int:
-        return self._messages.pieces
-
-    @property
-    def thought(self) -> int:
-        return self._messages.thought
-
-    @property
-    def completion(self) -> str | None:
-        return self._messages.completion
-
-    @property
     def thinking_budget(self) -> int | None:
         budget = self._fields.get("thinking_budget_tokens")
         return budget if isinstance(budget, int) and budget >= 0 else None
-
-    @property
-    def notes(self) -> Sequence[str]:
-        return self._messages.notes
 
     def chain(self) -> Sequence[int]:
         return tuple(zlib.crc32(msgspec.json.encode(message)) for message in self._fields["messages"])
@@ -162,9 +143,6 @@ class Chat:
 
     def feed(self, data: bytes) -> bytes:
         return self._take_in(self._messages.feed(data))
-
-    def again(self) -> None:
-        self._messages.again()
 
     def end(self) -> bytes:
         return self._take_in(self._messages.end())

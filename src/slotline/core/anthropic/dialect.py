@@ -11,6 +11,7 @@ from slotline.core.anthropic import errors, events
 from slotline.core.anthropic.answer import Answer
 from slotline.core.anthropic.chat import DEFAULT_TERMS, chain, chat_body, tool_names
 from slotline.core.anthropic.events import Event, MessageDelta, MessageStart, MessageStop
+from slotline.core.anthropic.heard import Heard
 from slotline.core.anthropic.media import Image
 from slotline.core.anthropic.request import MessagesRequest, parse
 from slotline.core.anthropic.stream import MessageStream
@@ -21,7 +22,7 @@ from slotline.core.progress_frames import Stage
 from slotline.core.queue_frames import KEEP_ALIVE, QueueForm, Told, frame
 
 
-class MessagesDialect:
+class MessagesDialect(Heard):
     """Made from the received body; raises Invalid for one that cannot be served."""
 
     def __init__(
@@ -51,39 +52,21 @@ class MessagesDialect:
         self._progress = progress and request.stream
         self._warming = request.max_tokens == 0
         self._answer = None if request.stream else Answer()
-        self._messages = MessageStream(
-            message_id=message_id,
-            model=request.model,
-            tool_id=tool_id,
-            input_tokens=estimate(request),
-            stop_sequences=request.stop_sequences,
-            parallel_tools=not request.disable_parallel,
-            tool_names=tool_names(request),
+        super().__init__(
+            MessageStream(
+                message_id=message_id,
+                model=request.model,
+                tool_id=tool_id,
+                input_tokens=estimate(request),
+                stop_sequences=request.stop_sequences,
+                parallel_tools=not request.disable_parallel,
+                tool_names=tool_names(request),
+            )
         )
-
-    @property
-    def done(self) -> bool:
-        return self._messages.done
-
-    @property
-    def pieces(self) -> int:
-        return self._messages.pieces
-
-    @property
-    def thought(self) -> int:
-        return self._messages.thought
-
-    @property
-    def completion(self) -> str | None:
-        return self._messages.completion
 
     @property
     def thinking_budget(self) -> int | None:
         return self._budget
-
-    @property
-    def notes(self) -> Sequence[str]:
-        return self._messages.notes
 
     def shelve(self) -> None:
         self._request = None
@@ -110,9 +93,6 @@ class MessagesDialect:
         if self._progress and self._messages.progress is not before and not self._messages.started:
             return self._prefill() + out
         return out
-
-    def again(self) -> None:
-        self._messages.again()
 
     def end(self) -> bytes:
         return self._out(self._messages.end())
