@@ -50,7 +50,8 @@ class Scene:
         self.upstream = Upstream(self.journal)
         self.reply = Reply(self.journal)
         clock = asyncio.get_running_loop().time
-        self.relay = Relay(self.gate, {"box": self.upstream, "other": Upstream(self.journal)}, clock, self._ended)
+        self.other = Upstream(self.journal)
+        self.relay = Relay(self.gate, {"box": self.upstream, "other": self.other}, clock, self._ended)
         self.call = Call("req_1", "alias", self.dialect, frozenset({"box", "other"}), "target", 7)
 
     def _ended(self, passage: Passage, outcome: Outcome, error: SlotlineError | None) -> None:
@@ -543,3 +544,55 @@ async def test_a_client_that_does_not_read_does_not_hold_the_shutdown_up() -> No
         await scene.relay.drain(30)
         assert time() - before < 31
         assert scene.outcomes == [Outcome.SHUTDOWN]
+
+
+# ---- the patrol ------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def patrolled(scene: Scene) -> AsyncIterator[asyncio.Task[None]]:
+    patrol = asyncio.create_task(scene.relay.patrol())
+    try:
+        async with scene.carried() as task:
+            yield task
+    finally:
+        patrol.cancel()
+        await asyncio.wait([patrol])
+
+
+async def test_who_waits_for_upstreams_that_are_all_out_of_order_is_told_after_load_wait() -> None:
+    scene = Scene()
+    now = asyncio.get_running_loop().time()
+    for upstream in (scene.upstream, scene.other):
+        upstream.closed_since = now
+    async with patrolled(scene) as task:
+        await asyncio.sleep(scene.upstream.limits.load_wait - 1)
+        assert not task.done()
+        await asyncio.sleep(2)
+        await task
+    assert scene.outcomes == [Outcome.LOAD_TIMEOUT]
+    assert "load_wait" in str(scene.ends[0][1])
+
+
+async def test_its_own_wait_counts_not_the_time_before_it_came() -> None:
+    scene = Scene()
+    for upstream in (scene.upstream, scene.other):
+        upstream.closed_since = asyncio.get_running_loop().time() - 10 * upstream.limits.load_wait
+    async with patrolled(scene) as task:
+        await asyncio.sleep(scene.upstream.limits.load_wait - 1)
+        assert not task.done()
+
+
+async def test_one_upstream_in_order_is_enough_to_wait_for() -> None:
+    scene = Scene()
+    scene.upstream.closed_since = asyncio.get_running_loop().time()
+    async with patrolled(scene) as task:
+        await asyncio.sleep(10 * scene.upstream.limits.load_wait)
+        assert not task.done()
+
+
+async def test_every_connection_is_looked_at_again_and_again() -> None:
+    scene = Scene()
+    async with patrolled(scene):
+        await asyncio.sleep(10)
+        assert scene.reply.checks >= 10

@@ -135,6 +135,7 @@ class Conversation:
                     continue
                 if not await answer.end_reasoning(exchange.completion, self.cap.named):
                     return None
+                exchange.forced()
             return exchange.end()  # in here: an answer that breaks off is the upstream's failure
 
 

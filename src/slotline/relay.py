@@ -33,6 +33,7 @@ from slotline.core.thinking import Cap
 
 _log = logging.getLogger(__name__)
 
+_PATROL = 0.5  # seconds between two looks at those who are with us
 _LAST_WORDS = 0.5
 """Seconds in which a request that is ended by a shutdown can say so; only clients that do not read need longer."""
 
@@ -66,12 +67,25 @@ class Gate(Protocol):
     def close(self) -> None: ...
 
 
+class Server(Upstream, Protocol):
+    """An upstream, as those see it who wait for it. Its clock is the relay's."""
+
+    @property
+    def closed_since(self) -> float | None:
+        """Since when it is out of order and takes nobody; None while it takes somebody."""
+        ...
+
+
 class Reply(Protocol):
     """The client's end of the request; see `slotline.surface.reply`. All raise ClientGone when it cannot be written."""
 
     @property
     def started(self) -> bool:
         """A byte of the answer is out: the point of no return, after which an error can only go into the stream."""
+        ...
+
+    def check(self) -> None:
+        """Breaks the connection off if the client could leave it unnoticed."""
         ...
 
     def waited(self, seconds: float) -> None:
@@ -112,6 +126,7 @@ class Passage:
     """One request on its way through the relay, as the operator may see and end it."""
 
     call: Call
+    reply: Reply
     arrived: float
     granted: float | None = None
     upstream: str | None = None
@@ -146,7 +161,7 @@ class Relay:
     def __init__(
         self,
         gate: Gate,
-        upstreams: Mapping[str, Upstream],
+        upstreams: Mapping[str, Server],
         clock: Callable[[], float],
         ended: Callable[[Passage, Outcome, SlotlineError | None], None],
     ) -> None:
@@ -167,7 +182,7 @@ class Relay:
 
     async def carry(self, call: Call, reply: Reply) -> None:
         """One request, to its end. Raises nothing but the cancellation that it was ended by."""
-        passage = Passage(call, self._clock())
+        passage = Passage(call, reply, self._clock())
         self._passages[call.id] = passage
         self._empty.clear()
         try:
@@ -183,6 +198,27 @@ class Relay:
             del self._passages[call.id]
             if not self._passages:
                 self._empty.set()
+
+    async def patrol(self) -> None:
+        """Looks after those who are with us, until cancelled.
+
+        Who waits for upstreams that have all been out of order for `load_wait` is told so. A client that sends more
+        than is taken in while it is served is cut off: nobody would see it leave.
+        """
+        while True:
+            await asyncio.sleep(_PATROL)
+            for passage in list(self._passages.values()):
+                passage.reply.check()
+                if passage.granted is None:
+                    self._check_upstreams(passage)
+
+    def _check_upstreams(self, passage: Passage) -> None:
+        servers = [self._upstreams[name] for name in passage.call.upstreams]
+        closed = [server.closed_since for server in servers]
+        limit = max(server.limits.load_wait for server in servers)
+        since = [moment for moment in closed if moment is not None]
+        if len(since) == len(closed) and self._clock() - max(*since, passage.arrived) >= limit:
+            passage.stop(LoadTimeout(f"waiting in line: the upstream was out of order for load_wait = {limit:g} s"))
 
     async def drain(self, grace: float) -> None:
         """Shuts down: waiters are refused now, running answers may end within `grace` seconds, then they are ended.

@@ -73,8 +73,9 @@ async def gateway(config: Config, engine: EngineSpec | None, report: Report) -> 
         )
         for name, upstream in upstreams.items():
             upstream.tenancy.attach(partial(gate.resize, name))
-        await stack.enter_async_context(beside(*(watch(upstream) for upstream in upstreams.values())))
         relay = Relay(gate, upstreams, time.monotonic, _ended)
+        watches = [watch(upstream) for upstream in upstreams.values()]
+        await stack.enter_async_context(beside(relay.patrol(), *watches))
         roster = Roster([Model(m.name, frozenset(m.upstreams), m.target, m.aliases) for m in config.models], upstreams)
         app = application(Ports(_settings(config), relay, roster, roster))
         port = await stack.enter_async_context(_listening(app, listener))

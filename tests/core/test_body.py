@@ -91,3 +91,11 @@ def test_a_path_is_joined_with_dots() -> None:
 def test_a_body_that_is_nested_without_end_is_refused(raw: bytes) -> None:
     with pytest.raises(Invalid, match=r"nested too deeply|not valid JSON"):
         decode(raw, Outer)
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"9" * 5000])
+@pytest.mark.parametrize("body", [b'{"count":%b}', b"%b"])
+def test_a_number_that_is_beyond_all_measure_is_refused(body: bytes, number: bytes) -> None:
+    """A client's number is never a fault of the gateway."""
+    with pytest.raises(Invalid, match="out of range"):
+        decode(body % number, Outer)

@@ -202,3 +202,25 @@ def test_whatever_happens_it_can_be_closed_again_within_its_longest_rest(events:
     assert breaker.slots(SLOTS) >= 1
     breaker.worked()
     assert breaker.slots(SLOTS) == SLOTS
+
+
+def test_the_first_piece_of_an_answer_gives_all_slots_back_and_the_next_failure_takes_them() -> None:
+    """A trial answer may be long: the others need not wait for its end."""
+    breaker = Breaker()
+    for now in range(3):
+        breaker.failed(DIED, now)
+    breaker.look(100.0)
+    assert breaker.slots(4) == 1
+    breaker.began()
+    assert breaker.slots(4) == 4
+    breaker.failed(DIED, 101.0)
+    assert breaker.slots(4) == 0
+
+
+def test_a_piece_of_an_answer_says_nothing_about_a_closed_breaker() -> None:
+    breaker = Breaker()
+    breaker.failed(DIED, 0.0)
+    breaker.failed(DIED, 0.0)
+    breaker.began()
+    breaker.failed(DIED, 0.0)
+    assert state(breaker) is State.OPEN

@@ -104,6 +104,8 @@ class Upstream:
     seats: list[Seat] = field(default_factory=list)
     seated: int = 0  # who sit now
 
+    closed_since: float | None = None
+
     remembers = True
 
     @contextmanager
@@ -166,9 +168,13 @@ class Dialect:
     thinking_budget: int | None = None
     notes: Sequence[str] = ()
     shelved: int = 0
+    forced_at: int | None = None
 
     def loading(self) -> bytes:
         return b""
+
+    def forced(self) -> None:
+        self.forced_at = self.pieces
 
     def again(self) -> None:
         self.thought = 0
@@ -230,6 +236,11 @@ class Reply:
 
     def __post_init__(self) -> None:
         self.reads.set()
+
+    checks: int = 0
+
+    def check(self) -> None:
+        self.checks += 1
 
     def waited(self, seconds: float) -> None:
         self.seconds = seconds

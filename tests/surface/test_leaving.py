@@ -261,3 +261,31 @@ async def test_a_client_that_does_not_read_and_then_leaves_frees_the_slot_at_onc
             await front.stub.until(lambda state: state.tokens > 4)
             leave(caller, way)
             await has_left(front)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_cannot_hide_its_leaving_behind_a_second_request(stream: bool) -> None:
+    """The library stops reading where a large request comes after one that is served, and would see no end."""
+    async with fronted(stub=Stub(default=hang(), slots=1)) as front:
+        caller = await Caller.connect(front.url)
+        await caller.send("POST", "/v1/messages", ask(stream=stream))
+        await front.stub.until(lambda state: state.running == 1)
+        large = b"x" * 3_000_000
+        caller.writer.write(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(large) + large)
+        await asyncio.sleep(0)
+        caller.reset()
+        await front.stub.until(lambda state: state.running == 0 and state.aborted == 1)
+
+
+async def test_a_line_before_an_upstream_that_stays_away_ends_after_load_wait() -> None:
+    """Three are told at once that it cannot be reached; the next one waits in line, and not for ever."""
+    limits = Limits(load_wait=0.5, poll=0.05)
+    async with fronted(limits=limits, queue=4) as front:
+        await front.stub.stop()
+        for _ in range(3):
+            assert (await front.fetch(ask(stream=False))).status == 502
+        late = await front.fetch(ask(stream=False))
+        assert late.status == 503
+        assert late.json()["error"]["type"] == "overloaded_error"
+        assert "load_wait = 0.5 s" in late.json()["error"]["message"]
+        await front.stub.start()

@@ -89,6 +89,8 @@ def _explained(error: str, raw: bytes, at: str, wording: Mapping[str, str]) -> s
         return _explain(error, raw, at, wording)
     except RecursionError:  # the value at fault can be read no more than the whole
         return f"{at or 'body'}: nested too deeply"
+    except msgspec.ValidationError:  # nor can a number such as 1e999, and nothing says which one it is
+        return f"{at or 'body'}: a number in it is out of range"
 
 
 def _explain(error: str, raw: bytes, at: str, wording: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
     CLOSED     it works                                   failures in a row reach the threshold → OPEN
                                                           it swallowed a request → HALF_OPEN
     OPEN       nothing is sent to it until the rest ends  the rest has passed → HALF_OPEN
-    HALF_OPEN  one request may try                        it works → CLOSED; it fails → OPEN, for twice as long
+    HALF_OPEN  one request may try                        it is answered → CLOSED; it fails → OPEN, for twice as long
 
 Only the upstream's own doing counts: a client that leaves says nothing about it, an answer that broke off in the middle
 says as much as a connection that was refused.
@@ -59,6 +59,12 @@ class Breaker:
                 return 0
             case State.HALF_OPEN:
                 return min(1, configured)
+
+    def began(self) -> None:
+        """A piece of an answer came: who was tried again gets all slots back, and loses them at the next failure."""
+        if self.state is State.HALF_OPEN:
+            self.state = State.CLOSED
+            self._failures = _THRESHOLD - 1
 
     def worked(self) -> None:
         """An answer came to its end."""

@@ -60,6 +60,10 @@ class Exchange(Protocol):
         """The `data` of one event of the upstream's stream → what a streaming client gets for it (often nothing)."""
         ...
 
+    def forced(self) -> None:
+        """The upstream was made to end its reasoning, and the answer goes on; some of the reasoning may still come."""
+        ...
+
     def again(self) -> None:
         """The request is sent once more, and the new answer goes on where the old one was left."""
         ...

@@ -5,6 +5,7 @@ Source: https://platform.claude.com/docs/en/api/messages
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from functools import partial
 
@@ -15,13 +16,16 @@ from slotline.core.anthropic.chat import chat_body
 from slotline.core.anthropic.dialect import MessagesDialect
 from slotline.core.anthropic.request import parse_count
 from slotline.core.anthropic.tokens import estimate
-from slotline.core.errors import Invalid
+from slotline.core.errors import Invalid, TooLarge
 from slotline.core.progress_frames import asked_for
 from slotline.core.queue_frames import QueueForm, chosen
 from slotline.relay import Call
 from slotline.surface.errors import REQUEST_ID
 from slotline.surface.ports import Ports
 from slotline.surface.reply import HttpReply
+
+_PATIENCE = 60.0  # seconds for a body to arrive, and more for a long one:
+_SLOWEST = 64 * 1024  # bytes a second
 
 
 def identity(prefix: str) -> str:
@@ -74,4 +78,12 @@ async def body(request: web.Request) -> bytes:
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding != "identity":
         raise Invalid(f"content-encoding: {encoding[:80]!r} is not supported, send the body as it is")
-    return await request.read()
+    size = request.content_length or 0
+    if size > request.client_max_size:
+        raise TooLarge(f"the body of {size} bytes is larger than max_body = {request.client_max_size} bytes")
+    patience = _PATIENCE + size / _SLOWEST
+    try:
+        async with asyncio.timeout(patience):
+            return await request.read()
+    except TimeoutError:
+        raise Invalid(f"body: it did not arrive within {patience:.0f} s") from None

@@ -50,6 +50,12 @@ class HttpReply:
     def started(self) -> bool:
         return self._stream is not None
 
+    def check(self) -> None:
+        """The library stops reading when a client sends a second request that is too large to keep, and sees no end."""
+        transport = self._request.transport
+        if isinstance(transport, asyncio.Transport) and not transport.is_closing() and not transport.is_reading():
+            transport.abort()
+
     def waited(self, seconds: float) -> None:
         """The request stood in line for `seconds` before its slot was free."""
         self._waited = seconds

@@ -29,8 +29,10 @@ class Answer:
         limits: Limits,
         silence: Silence,
         deadline: Deadline,
+        began: Callable[[], None],
         end_reasoning: Callable[[str | None, str], Awaitable[bool]],
     ) -> None:
+        self._began = began
         self._end_reasoning = end_reasoning
         self._name = name
         self._response = response
@@ -71,6 +73,8 @@ class Answer:
     def heard(self, pieces: int) -> None:
         """`pieces` of the answer were in what has come so far: its silence begins anew with each."""
         if pieces > self._pieces:
+            if self._pieces == 0:
+                self._began()
             self._pieces = pieces
             self._silence.piece(self._left)
 

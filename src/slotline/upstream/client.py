@@ -148,7 +148,7 @@ class UpstreamClient:
                 self._vigil.answered(call)
                 try:
                     ender = partial(self._end_reasoning, body)
-                    yield Answer(self.name, response, self.limits, silence, deadline, ender)
+                    yield Answer(self.name, response, self.limits, silence, deadline, self.tenancy.began, ender)
                 finally:
                     self._vigil.ended(call)
                     _let_go(response)
@@ -156,6 +156,11 @@ class UpstreamClient:
             self.tenancy.ended(failure, silence.state)
             raise
         self.tenancy.ended(None)
+
+    @property
+    def closed_since(self) -> float | None:
+        """See `slotline.relay.Upstream`."""
+        return self.tenancy.closed_since
 
     @property
     def remembers(self) -> bool:

@@ -55,6 +55,7 @@ class Tenancy:
     resized: Callable[[int], None] = lambda _: None
     breaker: Breaker = field(default_factory=Breaker)
     draining: list[Draining] = field(default_factory=list)  # the oldest first
+    closed_since: float | None = None  # when the breaker took all slots away; None while there are some
     seated: int = 0
     outsiders: int = 0
     _seen: int | None = None  # slots that the server reports
@@ -139,6 +140,11 @@ class Tenancy:
             self.breaker.failed(error, self.clock(), state)
         self._tell()
 
+    def began(self) -> None:
+        """A piece of an answer came."""
+        self.breaker.began()
+        self._tell()
+
     def looked(self, *, well: bool) -> None:
         """The server answered a probe, or did not."""
         if well:
@@ -205,6 +211,10 @@ class Tenancy:
         self._version += 1
 
     def _tell(self) -> None:
+        if self.breaker.state is not State.OPEN:
+            self.closed_since = None
+        elif self.closed_since is None:
+            self.closed_since = self.clock()
         if self.allowed != self._told:
             self._told = self.allowed
             self.resized(self.allowed)

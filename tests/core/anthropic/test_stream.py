@@ -818,10 +818,11 @@ def test_tags_in_the_text_become_a_thinking_block(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 5, 100])
 def test_a_closing_tag_that_leaks_after_reasoning_is_removed(size: int) -> None:
-    text = "\n</think>\n\nAnswer </think>"
+    """Where the text begins, and anywhere behind it."""
+    text = "\n</think>\n\nAns</think>wer </think>"
     chunks = [say(text[at : at + size]) for at in range(0, len(text), size)]
     checked = run(say(reasoning_content="hm"), *chunks, say(finish="stop"), DONE)
-    assert (checked.thinking, checked.text) == ("hm", "Answer </think>")
+    assert (checked.thinking, checked.text) == ("hm", "Answer ")
 
 
 def test_an_empty_pair_of_tags_is_no_block() -> None:

@@ -68,3 +68,44 @@ def test_after_reasoning_by_another_way_text_begins_anew() -> None:
     tags.split("a")
     tags.expect()
     assert tags.split("</think>b") == [Piece(thinking=False, text="b")]
+
+
+def forced(*texts: str) -> tuple[str, str]:
+    """The same, after the reasoning was ended by force."""
+    tags = Tags()
+    tags.expect()
+    tags.forced()
+    pieces: list[Piece] = [piece for text in texts for piece in tags.split(text)] + tags.rest()
+    thinking = [piece.text for piece in pieces if piece.thinking]
+    return "".join(thinking), "".join(piece.text for piece in pieces if not piece.thinking)
+
+
+@pytest.mark.parametrize(
+    ("text", "thinking", "rest"),
+    [
+        ("rest of it </think>Answer", "rest of it ", "Answer"),
+        ("</think>\n\nAnswer", "", "Answer"),
+        ("Answer", "", "Answer"),
+        ("x" * 300, "", "x" * 300),
+        ("x" * 300 + "</think>y", "", "x" * 300 + "y"),
+        ("a</think>b</think>c", "a", "bc"),
+        ("a</thin", "", "a</thin"),
+    ],
+)
+def test_after_a_forced_end_the_rest_of_the_reasoning_is_no_text(text: str, thinking: str, rest: str) -> None:
+    """B96: also where the tag is cut over two pieces."""
+    assert forced(text) == (thinking, rest)
+    for cut in range(len(text)):
+        assert forced(text[:cut], text[cut:])[1].replace("</think>", "") == rest
+
+
+def test_in_the_text_of_a_model_that_reasons_a_closing_tag_is_removed_wherever_it_stands() -> None:
+    tags = Tags()
+    tags.expect()
+    pieces = [*tags.split("Answer</th"), *tags.split("ink> more"), *tags.rest()]
+    assert "".join(piece.text for piece in pieces) == "Answer more"
+    assert not any(piece.thinking for piece in pieces)
+
+
+def test_a_model_that_does_not_reason_may_speak_of_tags() -> None:
+    assert split("an answer about </think>") == ("", "an answer about </think>")

@@ -33,5 +33,8 @@ class Heard:
     def notes(self) -> Sequence[str]:
         return self._messages.notes
 
+    def forced(self) -> None:
+        self._messages.forced()
+
     def again(self) -> None:
         self._messages.again()

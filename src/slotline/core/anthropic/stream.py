@@ -129,6 +129,10 @@ class MessageStream:
         """The upstream's body has ended → the last events. Raises StreamClosedEarly when the answer in it had not."""
         return self._guarded(self._end, b"")
 
+    def forced(self) -> None:
+        """The upstream was made to end its reasoning; the rest of it may come as text."""
+        self._tags.forced()
+
     def again(self) -> None:
         """Another answer goes on where this one was left: its name, its end and its counts are still to come.
 
@@ -273,13 +277,13 @@ class MessageStream:
     def _count(self, usage: Usage) -> None:
         """Later counts replace earlier ones, field by field: some servers send a usage with every chunk."""
         if usage.prompt_tokens is not None:
-            self._input_tokens = usage.prompt_tokens
+            self._input_tokens = max(0, usage.prompt_tokens)
         if usage.completion_tokens is not None:
-            self._output_tokens = usage.completion_tokens
+            self._output_tokens = max(0, usage.completion_tokens)
         if usage.cached_tokens is not None:
-            self._cached_tokens = usage.cached_tokens
+            self._cached_tokens = max(0, usage.cached_tokens)
         if usage.thinking_tokens is not None:
-            self._thinking_tokens = usage.thinking_tokens
+            self._thinking_tokens = max(0, usage.thinking_tokens)
 
     # ---- the ends ----------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
 """`<think>…</think>` in the text of an answer, for upstreams that have no reasoning parser.
 
-Tags are looked for only where text begins: an answer may speak of tags. A closing tag alone at that place is what a
-parser leaves over when reasoning was ended by force; it is removed.
+An opening tag is looked for only where text begins: an answer may speak of tags. A closing tag alone is what a parser
+leaves over of reasoning; it is removed where text begins, and anywhere in the text of a model that reasons. When the
+reasoning was ended by force, the rest of it may come as text, up to that tag: so the first words after it are held back
+until the tag, or their number, has decided.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 _OPEN, _SHUT = "<think>", "</think>"
+_LEAK = 256  # characters after a forced end that may turn out to be reasoning
 
 
 class Piece(NamedTuple):
@@ -22,6 +25,7 @@ class Piece(NamedTuple):
 class _Place(Enum):
     BEGINNING = auto()  # a tag may stand here
     INSIDE = auto()
+    FORCED = auto()  # after a forced end: reasoning may go on
     BEHIND = auto()  # after a closing tag, before the text
     TEXT = auto()
 
@@ -32,14 +36,21 @@ class Tags:
     def __init__(self) -> None:
         self._place = _Place.BEGINNING
         self._pending = ""
+        self._reasons = False  # reasoning came by another way
 
     @property
     def quiet(self) -> bool:
         """No tag is looked for: text passes as it is."""
-        return self._place is _Place.TEXT
+        return self._place is _Place.TEXT and not self._reasons
+
+    def forced(self) -> None:
+        """The reasoning was ended by force."""
+        self._reasons = True
+        self._place = _Place.FORCED
 
     def expect(self) -> None:
         """Reasoning came by another way, so that the next text begins anew."""
+        self._reasons = True
         if self._place is _Place.TEXT:
             self._place = _Place.BEGINNING
 
@@ -49,11 +60,15 @@ class Tags:
         text, self._pending = self._pending + text, ""
         if self._place is _Place.BEGINNING:
             text = self._begin(text)
+        if self._place is _Place.FORCED:
+            text = self._leaked(text, pieces)
         if self._place is _Place.INSIDE:
             text = self._inside(text, pieces)
         if self._place is _Place.BEHIND:
             text = text.lstrip()
             self._place = _Place.TEXT if text else _Place.BEHIND
+        if self._place is _Place.TEXT and self._reasons:
+            text = self._bare(text)
         if text:
             pieces.append(Piece(thinking=False, text=text))
         return pieces
@@ -75,6 +90,28 @@ class Tags:
             self._pending = text
             return ""
         self._place = _Place.TEXT
+        return text
+
+    def _leaked(self, text: str, pieces: list[Piece]) -> str:
+        """Takes off what still is reasoning, once that can be told → the text behind it."""
+        thinking, tag, behind = text.partition(_SHUT)
+        if len(thinking) > _LEAK:
+            self._place = _Place.TEXT
+            return text
+        if tag:
+            self._place = _Place.BEHIND
+            if thinking.strip():
+                pieces.append(Piece(thinking=True, text=thinking))
+            return behind
+        self._pending = text
+        return ""
+
+    def _bare(self, text: str) -> str:
+        """Takes closing tags out of text, and holds back what may be the beginning of one."""
+        text = text.replace(_SHUT, "")
+        if held := _held_back(text):
+            self._pending = text[-held:]
+            text = text[:-held]
         return text
 
     def _inside(self, text: str, pieces: list[Piece]) -> str:
