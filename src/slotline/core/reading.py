@@ -33,6 +33,11 @@ class Reading:
     running: int | None = None
 
     @property
+    def blind(self) -> bool:
+        """It serves, and shows nothing of what it does."""
+        return not self.loading and not self.late and self.slots is None and self.running is None
+
+    @property
     def busy(self) -> int | None:
         """How many requests the server works on; None where it does not tell."""
         return self.running if self.slots is None else sum(slot.busy for slot in self.slots)

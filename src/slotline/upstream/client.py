@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -34,6 +35,8 @@ from slotline.upstream.kinds import SERVERS, llama_cpp
 from slotline.upstream.probe import Health, Sighting, look
 from slotline.upstream.tenancy import Seat, Tenancy
 from slotline.upstream.vigil import Call, Vigil
+
+_log = logging.getLogger(__name__)
 
 _CHAT = "/v1/chat/completions"
 _JSON = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
@@ -69,6 +72,7 @@ class UpstreamClient:
         self.tenancy = tenancy or Tenancy(None, pins=False, drain=0.0, clock=time.monotonic)
         self._kind = kind
         self._address = Address.parse(url)
+        self._warned_of_blindness = False
         self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def __aenter__(self) -> Self:
@@ -190,7 +194,15 @@ class UpstreamClient:
 
     async def _reading(self) -> Reading:
         """What the server shows of its slots; asked for every `poll` while somebody waits for an answer to begin."""
-        return await SERVERS[self.traits.kind].reading(self._asker)
+        kind = self.traits.kind
+        reading = await SERVERS[kind].reading(self._asker)
+        if kind is Kind.LLAMA_CPP and reading.blind and not self._warned_of_blindness:
+            self._warned_of_blindness = True
+            _log.warning(
+                "upstream %s does not show its slots: its silence counts as busy, and its slots are counted here alone",
+                self.name,
+            )
+        return reading
 
     # ---- the head ----------------------------------------------------------------------------------------------------
 
