@@ -17,11 +17,13 @@ import statistics
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 PHASES = ("prefill", "mid-stream", "whole answer")
 GOODBYES = ("FIN", "RST")
+_NUMBERS = count()
 
 
 def main() -> None:
@@ -46,7 +48,8 @@ async def run(rounds: int) -> None:
 
 async def lose(port: int, phase: str, goodbye: str) -> float:
     """Seconds from the goodbye until the next answer begins."""
-    text = "word " * 3000 if phase == "prefill" else "Tell me a long story."
+    # A prompt that the engine has not read yet.
+    text = f"{next(_NUMBERS)} " + "word " * 3000 if phase == "prefill" else "Tell me a long story."
     reader, writer = await ask(port, text, stream=phase != "whole answer", tokens=2000)
     if phase == "mid-stream":
         await reader.readuntil(b"text_delta")

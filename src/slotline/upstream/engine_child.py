@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 ERRORS = 1  # llama.cpp's `--verbosity`; its warnings are about open ports, and here there is none
+# Tokens of a prompt that are read at once. llama.cpp ends the work for a client that has left only between two batches,
+# and on a processor its own 2048 take many seconds (benchmarks/goodbye.py).
+BATCH = 128
 PROMPT_CACHE_MIB = 512  # llama.cpp's default of 8 GiB would make a small engine the largest process of a laptop
 
 
@@ -65,6 +68,7 @@ def parameters(order: Order) -> xllamacpp.CommonParams:
     params.n_parallel = order.slots
     params.n_ctx = order.slots * order.context  # llama.cpp divides the total among its slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = order.threads
+    params.n_batch = params.n_ubatch = BATCH
     params.cache_ram_mib = PROMPT_CACHE_MIB
     params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = True
     params.ui = False
