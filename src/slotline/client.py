@@ -178,6 +178,6 @@ class _OneSlot:
         return self.upstream.tenancy.seat(chain, hold, only=self.slot)
 
     def answer(
-        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None, *, patient: bool
+        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None, *, route: str, patient: bool
     ) -> AbstractAsyncContextManager[Answer]:
-        return self.upstream.answer(body, slot, saw, patient=patient)
+        return self.upstream.answer(body, slot, saw, route=route, patient=patient)

@@ -76,10 +76,11 @@ class Upstream(Protocol):
         ...
 
     def answer(
-        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None, *, patient: bool
+        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None, *, route: str, patient: bool
     ) -> AbstractAsyncContextManager[Answer]:
-        """Sends a chat request, to `slot` where one was chosen. `saw` is told what its silence means, now and then.
+        """Sends a request to `route`, to `slot` where one was chosen.
 
+        `saw` is told what its silence means, now and then.
         `patient`: a server that cannot be connected to is restarting, and is waited for as for one that loads.
 
         Raises the `UpstreamFailure` that fits, also while its answer is read; leaving the block before the end closes
@@ -122,7 +123,7 @@ class Conversation:
         """One answer, to its last bytes; None: its reasoning went on too long, and the server must be asked anew."""
         exchange = self.exchange
         body = exchange.body(self.target, self.upstream.traits, terms)
-        async with self.upstream.answer(body, terms.slot, saw, patient=self.patient) as answer:
+        async with self.upstream.answer(body, terms.slot, saw, route=exchange.route, patient=self.patient) as answer:
             async for batch in answer:
                 out, fault = _translated(exchange, batch)
                 answer.heard(exchange.pieces)

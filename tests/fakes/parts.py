@@ -100,6 +100,7 @@ class Upstream:
     traits: Traits = PLAIN
     limits: Limits = LIMITS
     bodies: list[bytes] = field(default_factory=list)
+    routes: list[str] = field(default_factory=list)
     pieces: list[int] = field(default_factory=list)
     seats: list[Seat] = field(default_factory=list)
     seated: int = 0  # who sit now
@@ -125,9 +126,11 @@ class Upstream:
         slot: int | None = None,
         saw: Callable[[State], None] | None = None,
         *,
+        route: str = "/v1/chat/completions",
         patient: bool = False,
     ) -> AsyncIterator[Upstream]:
         self.bodies.append(body)
+        self.routes.append(route)
         self.journal.append("sent")
         try:
             await asyncio.sleep(0)
@@ -160,6 +163,7 @@ class Upstream:
 class Dialect:
     """Puts every event into angle brackets; `end` completes the answer, `nonsense` and `bug` break it."""
 
+    route: str = "/v1/chat/completions"
     stream: bool = True
     done: bool = False
     pieces: int = 0
@@ -212,7 +216,7 @@ class Dialect:
     def place(self, told: Told) -> bytes:
         return b"place %d" % told.place.position
 
-    def keep_alive(self) -> bytes:
+    def keep_alive(self, waited: float) -> bytes:
         return b": \n\n"
 
     def error_event(self, error: SlotlineError) -> bytes:

@@ -19,6 +19,11 @@ class Exchange(Protocol):
     """One request to an upstream and what is read from its answer."""
 
     @property
+    def route(self) -> str:
+        """Where at the upstream the request goes, such as `/v1/chat/completions`."""
+        ...
+
+    @property
     def done(self) -> bool:
         """The upstream's answer is complete; what it sends from now on is not read."""
         ...
@@ -53,7 +58,7 @@ class Exchange(Protocol):
         ...
 
     def body(self, target: str, traits: Traits, terms: Terms) -> bytes:
-        """The chat completion request, JSON, for the model `target` on a server of these traits; always a stream."""
+        """The request, JSON, for the model `target` on a server of these traits; a stream where the route has one."""
         ...
 
     def feed(self, data: bytes) -> bytes:
@@ -97,8 +102,11 @@ class Dialect(Exchange, Protocol):
         """What a client that wants to know is told while the upstream loads; often nothing."""
         ...
 
-    def keep_alive(self) -> bytes:
-        """What is sent into a stream that would else be silent for too long."""
+    def keep_alive(self, waited: float) -> bytes:
+        """What is sent into a stream that would else be silent for too long; `waited`: seconds since the request came.
+
+        It may open the answer, for a client that takes only parts of an answer for a sign of life.
+        """
         ...
 
     def error_event(self, error: SlotlineError) -> bytes:

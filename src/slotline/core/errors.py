@@ -209,6 +209,7 @@ class UpstreamStatus(UpstreamFailure):
         super().__init__(body or f"the upstream answered with status {status}")
         self.upstream_status = status
         self.body = body
+        self.overflow: str | None = None  # the upstream's own words, where it said that the prompt does not fit
         self.status = 502 if status in {401, 403} or not 400 <= status <= 599 else status
         fallback = "invalid_request_error" if self.status < 500 else "api_error"
         self.anthropic_type = self._TYPES.get(self.status, fallback)

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from slotline.core.queue_frames import QueueForm
 from slotline.surface import health, messages, models
+from slotline.surface.call import identity
 from slotline.surface.errors import REQUEST_ID, Handler, errors
-from slotline.surface.messages import identity
 from slotline.surface.ports import Ports
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from slotline.core.anthropic.errors import body as anthropic_body
 from slotline.core.errors import Invalid, NotFound, SlotlineError, TooLarge, WrongMethod
+from slotline.core.openai.refusal import body as openai_body
 
 _log = logging.getLogger(__name__)
 
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
+_OPENAI = re.compile(r"/v1/(chat/completions|completions|embeddings|responses)(/|$)")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -38,7 +41,8 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except Exception:  # noqa: BLE001 - the boundary of the routes that do not go through the relay
         _log.exception("request %s: a fault of the gateway itself", request[REQUEST_ID])
         error = SlotlineError("the gateway made a mistake; its log has the details")
-    response = error_response(error, anthropic_body(error, request[REQUEST_ID]))
+    shaped = openai_body if _OPENAI.search(request.path) else anthropic_body
+    response = error_response(error, shaped(error, request[REQUEST_ID]))
     if allowed is not None:
         response.headers["allow"] = allowed
     return response

@@ -43,7 +43,7 @@ class HttpReply:
         self._stream: web.StreamResponse | None = None
         self._opening = asyncio.Lock()
         self._waited: float | None = None
-        self._written = asyncio.get_running_loop().time()
+        self._came = self._written = asyncio.get_running_loop().time()
         self.response: web.StreamResponse | None = None  # what the handler returns, once the answer has ended
 
     @property
@@ -76,7 +76,7 @@ class HttpReply:
         transport = self._request.transport
         if transport is not None and transport.get_write_buffer_size() == 0:
             with suppress(ClientGone):  # the handler is about to be cancelled for the same reason
-                await self.send(self._dialect.keep_alive())
+                await self.send(self._dialect.keep_alive(asyncio.get_running_loop().time() - self._came))
         self._written = asyncio.get_running_loop().time()
 
     async def send(self, data: bytes) -> None:

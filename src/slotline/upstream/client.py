@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace, TracebackType
 from typing import Self
@@ -38,7 +38,7 @@ from slotline.upstream.vigil import Call, Vigil
 
 _log = logging.getLogger(__name__)
 
-_CHAT = "/v1/chat/completions"
+CHAT = "/v1/chat/completions"
 _JSON = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
 _OURS = {"user-agent": "slotline"}
 _KEEPALIVE = 4.0
@@ -140,15 +140,16 @@ class UpstreamClient:
         slot: int | None = None,
         saw: Callable[[State], None] | None = None,
         *,
+        route: str = CHAT,
         patient: bool = False,
     ) -> AsyncIterator[Answer]:
-        """Sends a chat request; see `slotline.conversation.Upstream`."""
+        """Sends a request; see `slotline.conversation.Upstream`."""
         now = asyncio.get_running_loop().time()
         silence = Silence(self.limits, now)
         try:
             async with Deadline(silence.deadline, silence.overdue) as deadline:
                 call = Call(silence, deadline, slot, saw)
-                response = await self._head(body, call, patient=patient)
+                response = await self._head(_Sent(route, body), call, patient=patient)
                 self._vigil.answered(call)
                 try:
                     ender = partial(self._end_reasoning, body)
@@ -206,8 +207,8 @@ class UpstreamClient:
 
     # ---- the head ----------------------------------------------------------------------------------------------------
 
-    async def _head(self, body: bytes, call: Call, *, patient: bool) -> aiohttp.ClientResponse:
-        """The response to `body`, once it is a good one; a server that says it is loading is asked again.
+    async def _head(self, sent: _Sent, call: Call, *, patient: bool) -> aiohttp.ClientResponse:
+        """The response to `sent`, once it is a good one; a server that says it is loading is asked again.
 
         `patient`: one that cannot be connected to is taken for one that loads.
         """
@@ -215,7 +216,7 @@ class UpstreamClient:
         silence, told = call.silence, patient
         while True:
             try:
-                response = await self._watched(body, call)
+                response = await self._watched(sent, call)
                 if response.status == 200:
                     silence.bytes(clock())
                     return response
@@ -230,15 +231,15 @@ class UpstreamClient:
             call.means(State.LOADING, clock())
             await asyncio.sleep(self.limits.poll)
 
-    async def _watched(self, body: bytes, call: Call) -> aiohttp.ClientResponse:
+    async def _watched(self, sent: _Sent, call: Call) -> aiohttp.ClientResponse:
         """One request, watched over for as long as nothing comes back; between two of them there is nothing to see."""
         self._vigil.sent(call, asyncio.get_running_loop().time())
         try:
-            return await self._send(body)
+            return await self._send(sent)
         finally:
             self._vigil.ended(call)
 
-    async def _send(self, body: bytes) -> aiohttp.ClientResponse:
+    async def _send(self, sent: _Sent) -> aiohttp.ClientResponse:
         """One request; a kept-alive connection that turns out to be closed is forgotten, and the next one tried."""
         clock = asyncio.get_running_loop().time
         while True:
@@ -246,8 +247,8 @@ class UpstreamClient:
             began = clock()
             try:
                 return await self._session.post(
-                    self._address.url(_CHAT),
-                    data=payload(body),
+                    self._address.url(sent.route),
+                    data=payload(sent.body),
                     headers=_JSON,
                     allow_redirects=False,
                     trace_request_ctx=trace,
@@ -277,6 +278,14 @@ class UpstreamClient:
             return explain(response.status, text, response.headers.get("content-type", ""))
         finally:
             _let_go(response)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What goes to the server, and where to."""
+
+    route: str
+    body: bytes
 
 
 class _NotSent(Unreachable):

@@ -319,7 +319,7 @@ def test_a_call_that_wants_no_places_gets_nothing() -> None:
 
 
 def test_a_stream_is_kept_alive_by_what_no_client_takes_for_an_event() -> None:
-    seen = check(dialect().keep_alive(), whole=False)
+    seen = check(dialect().keep_alive(10.0), whole=False)
     assert seen.names == []
     assert len(seen.comments) == 1
 

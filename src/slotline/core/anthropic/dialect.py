@@ -108,7 +108,7 @@ class MessagesDialect(Heard):
     def loading(self) -> bytes:
         return progress_frames.frame(Stage.LOADING) if self._progress and not self._messages.started else b""
 
-    def keep_alive(self) -> bytes:
+    def keep_alive(self, waited: float) -> bytes:
         return KEEP_ALIVE
 
     def error_event(self, error: SlotlineError) -> bytes:

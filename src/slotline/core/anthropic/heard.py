@@ -14,6 +14,10 @@ class Heard:
         self._messages = messages
 
     @property
+    def route(self) -> str:
+        return "/v1/chat/completions"
+
+    @property
     def done(self) -> bool:
         return self._messages.done
 

@@ -26,6 +26,7 @@ def explain(status: int, body: bytes, content_type: str) -> UpstreamStatus:
     text = readable(body, content_type)
     too_long = _counted(body) or overflow(text)
     error = UpstreamStatus(400, too_long) if too_long else UpstreamStatus(_status(status), text)
+    error.overflow = text if too_long else None
     error.upstream_status = status
     return error
 
