@@ -10,6 +10,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 NODE := tests/e2e/node
 CODE := src tests $(wildcard benchmarks)
+# The clients that people use, each in an environment of its own: no pin of theirs can be in the way of another's.
+CLIENTS := tests/clients
+CLIENT_ENVS := $(patsubst $(CLIENTS)/%.txt,.run/clients/%/.stamp,$(wildcard $(CLIENTS)/*/*.txt)) \
+	$(patsubst %/package.json,%/node_modules/.stamp,$(wildcard $(CLIENTS)/*/package.json))
 
 # One line per step, so that nobody looks at a silent terminal. pip and npm draw their own bars on a terminal, and print
 # only errors in a pipe.
@@ -19,9 +23,9 @@ pip = $(PY) -m pip --disable-pip-version-check install --no-deps $(quiet)
 
 # `make requirements UPGRADE=` keeps every version that still fits.
 UPGRADE := --upgrade
-COMPILE = .run/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
-	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --custom-compile-command 'make requirements' \
-	--extra local
+CLIENT_COMPILE = .run/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --custom-compile-command 'make requirements'
+COMPILE = $(CLIENT_COMPILE) --extra local --extra pdf
 
 # ---- for everyone ----------------------------------------------------------------------------------------------------
 
@@ -46,6 +50,12 @@ test: setup lint  ## set up everything that the tests need, check the code, run 
 	status=0; $(VENV)/bin/coverage run -m pytest --last-failed --last-failed-no-failures none $(ARGS) || status=$$?; fi; \
 	$(VENV)/bin/coverage combine --quiet && $(VENV)/bin/coverage report; \
 	exit $$status
+
+.PHONY: test-clients
+test-clients: setup $(CLIENT_ENVS)  ## many more clients against the gateway (2 GB of them), and docs/clients.md anew
+	$(call say,clients)
+	@status=0; $(PY) -m pytest $(CLIENTS) -m clients $(ARGS) || status=$$?; \
+	$(PY) $(CLIENTS)/page.py || exit; exit $$status
 
 .PHONY: lint
 lint: $(VENV)/dev.stamp  ## ruff, mypy, and who may import whom
@@ -73,17 +83,20 @@ setup: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp  ## what `make test` sets u
 	@$(VENV)/bin/slotline engine fetch
 
 .PHONY: requirements
-requirements:  ## compile requirements/*.txt anew: newest versions, with hashes, without any index's address
-	$(call say,compiling requirements/*.txt and the npm lock file)
+requirements:  ## compile all pins anew: newest versions, with hashes, without any index's address
+	$(call say,compiling requirements/*.txt and the clients' pins and lock files)
 	@mkdir -p .run && $(PYTHON) -m venv .run/uv && .run/uv/bin/python -m pip install --quiet uv
 	@$(COMPILE) -o requirements/run.txt pyproject.toml requirements/run.in
 	@$(COMPILE) -o requirements/dev.txt -c requirements/run.txt pyproject.toml requirements/run.in requirements/dev.in
-	@cd $(NODE) && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
+	@for pins in $(wildcard $(CLIENTS)/*/*.in); do \
+		$(CLIENT_COMPILE) -o $${pins%.in}.txt $$pins || exit; done
+	@for folder in $(NODE) $(dir $(wildcard $(CLIENTS)/*/package.json)); do (cd $$folder && \
+		npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund) || exit; done
 
 .PHONY: clean
 clean:  ## remove what was set up and built here (not the model in the user's cache)
-	rm -rf $(VENV) $(NODE)/node_modules .run dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache .coverage .coverage.* htmlcov
+	rm -rf $(VENV) $(NODE)/node_modules $(CLIENTS)/*/node_modules .run dist build .mypy_cache .ruff_cache .pytest_cache \
+		.hypothesis .import_linter_cache .coverage .coverage.* htmlcov
 	find src tests $(wildcard benchmarks) -name __pycache__ -prune -exec rm -rf {} +
 
 # ---- the pieces ------------------------------------------------------------------------------------------------------
@@ -115,4 +128,16 @@ $(NODE)/node_modules/.stamp: $(NODE)/package.json $(NODE)/package-lock.json
 	@command -v npm >/dev/null || \
 		{ echo "The tests need node and npm. On Debian: sudo apt-get install nodejs npm" >&2; exit 1; }
 	@cd $(NODE) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Python clients: everything they need is in the pins, so nothing is looked for beyond them.
+.run/clients/%/.stamp: $(CLIENTS)/%.txt
+	$(call say,installing the client $*)
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check install --no-deps $(quiet) --require-hashes -r $<
+	@touch $@
+
+$(CLIENTS)/%/node_modules/.stamp: $(CLIENTS)/%/package.json $(CLIENTS)/%/package-lock.json
+	$(call say,installing the client $*)
+	@cd $(CLIENTS)/$* && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@

@@ -1,10 +1,12 @@
-"""Does it matter how long the line is? Times the line's commands before 10, 1,000 and 10,000 who wait.
+"""Does it matter how long the line is, and how many take turns in it? Times the line's commands before 10, 1,000 and
+10,000 who wait, of one party and of twenty.
 
     python benchmarks/line.py
 
 Each command is timed in place: the ticket that left is replaced, the slot that was granted is granted again, so that
 the line keeps its length. The best of several rounds is printed, in microseconds, and how many times as long it takes
-with 10,000 waiting as with 10. Below that, one sweep of the gate that tells 10,000 callers their new place: the
+with 10,000 waiting as with 10. Below that, the processor time of a whole cycle (a request comes, is granted, and gives
+its slot back) with lines of hundreds, and one sweep of the gate that tells 10,000 callers their new place: the
 processor time of the whole, and the longest that it held up the event loop, and with it the streams of those who run.
 """
 
@@ -15,32 +17,40 @@ import gc
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 
-from slotline.core.line import Lines, Ticket
+from slotline.core.line import Lines
+from slotline.core.party import NOBODY, FairBy, Party
+from slotline.core.room import Ticket
 from slotline.gate.local import Berth, LocalGate
 from slotline.gate.turn import Turn
 
 LENGTHS = (10, 1_000, 10_000)
 ROUNDS = 9
 CALLS = 2_000
+CYCLES = 20_000
+KEYS = tuple(Party(f"key {number}") for number in range(20))
+FLOWS = tuple(Party(f"key {number // 4}", f"flow {number}") for number in range(20))
 
 
 class Bench:
     """One slot, taken; `length` tickets wait for it, and this stays so from call to call."""
 
-    def __init__(self, length: int) -> None:
-        self.lines = Lines({"x": (1, length + 1)})
-        self.running = self.lines.join(("x",), 0.0)[0]
+    def __init__(self, length: int, parties: Sequence[Party], fair_by: FairBy = FairBy.KEY) -> None:
+        self.lines = Lines({"x": (1, length + 1)}, fair_by=fair_by)
+        self.parties = cycle(parties)
+        self.running = self.join()
         self.waiting = [self.join() for _ in range(length)]
         self.asked = 0
 
     def join(self) -> Ticket:
-        return self.lines.join(("x",), 0.0)[0]
+        return self.lines.join(("x",), 0.0, party=next(self.parties))[0]
 
     def time_join(self) -> float:
+        party = next(self.parties)
         began = time.perf_counter()
-        ticket = self.lines.join(("x",), 0.0)[0]
+        ticket = self.lines.join(("x",), 0.0, party=party)[0]
         took = time.perf_counter() - began
         self.lines.leave(ticket, 0.0)
         return took
@@ -62,10 +72,11 @@ class Bench:
         return time.perf_counter() - began
 
     def time_grant(self) -> float:
-        ticket, self.running = self.running, self.waiting.pop(0)
         began = time.perf_counter()
-        self.lines.release(ticket, 0.0)
+        changes = self.lines.release(self.running, 0.0)
         took = time.perf_counter() - began
+        self.running = changes.grants[0].ticket
+        self.waiting.remove(self.running)
         self.waiting.append(self.join())
         return took
 
@@ -83,11 +94,21 @@ def microseconds(bench: Bench, command: Callable[[Bench], float]) -> float:
     return min(statistics.fmean(command(bench) for _ in range(CALLS)) for _ in range(ROUNDS)) * 1e6
 
 
-def commands() -> None:
+def commands(parties: Sequence[Party]) -> None:
     print(f"{'µs a command, waiting:':24}" + "".join(f"{length:>9,}" for length in LENGTHS) + "    ratio")
     for name, command in COMMANDS.items():
-        took = [microseconds(Bench(length), command) for length in LENGTHS]
+        took = [microseconds(Bench(length, parties), command) for length in LENGTHS]
         print(f"{name:24}" + "".join(f"{one:9.2f}" for one in took) + f"{took[-1] / took[0]:8.1f}x")
+
+
+def cycles(parties: Sequence[Party], fair_by: FairBy, length: int = 300) -> float:
+    """Microseconds of processor time from a request that comes to the next."""
+    bench = Bench(length, parties, fair_by)
+    began = time.process_time()
+    for second in range(CYCLES):
+        bench.lines.join(("x",), float(second), party=next(bench.parties))
+        bench.running = bench.lines.release(bench.running, second + 1.0).grants[0].ticket
+    return (time.process_time() - began) / CYCLES * 1e6
 
 
 async def crowd(length: int) -> tuple[LocalGate, list[Turn]]:
@@ -133,6 +154,15 @@ def sweep(length: int) -> None:
 
 if __name__ == "__main__":
     print(f"Python {platform.python_version()}\n")
-    commands()
+    for who, parties in {"one party": (NOBODY,), "twenty keys": KEYS}.items():
+        print(who)
+        commands(parties)
+        print()
+    for who, parties, fair_by in (
+        ("one party", (NOBODY,), FairBy.KEY),
+        ("twenty keys", KEYS, FairBy.KEY),
+        ("five keys with four flows", FLOWS, FairBy.FLOW),
+    ):
+        print(f"{min(cycles(parties, fair_by) for _ in range(3)):.1f} µs of processor time a cycle, {who}")
     print()
     sweep(LENGTHS[-1])

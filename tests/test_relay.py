@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from fakes.parts import Dialect, Gate, Journal, Reply, Upstream
 from slotline.core.errors import (
     Busy,
+    Cancelled,
     LoadTimeout,
     Outcome,
     QueueTimeout,
@@ -24,6 +25,7 @@ from slotline.core.errors import (
     Unreachable,
     UpstreamStatus,
     WaitTimeout,
+    Withdrawn,
 )
 from slotline.core.line import Place
 from slotline.core.queue_frames import Told
@@ -596,3 +598,102 @@ async def test_every_connection_is_looked_at_again_and_again() -> None:
     async with patrolled(scene):
         await asyncio.sleep(10)
         assert scene.reply.checks >= 10
+
+
+async def test_who_waits_in_line_for_longer_than_its_client_does_is_out_of_it() -> None:
+    scene = Scene(dialect=Dialect(stream=False))
+    scene.call = replace(scene.call, patience=300.0)
+    async with patrolled(scene) as task:
+        await asyncio.sleep(299)
+        assert not task.done()
+        await asyncio.sleep(2)
+        await task
+    assert scene.outcomes == [Outcome.WAIT_TIMEOUT]
+    assert "300 s" in str(scene.ends[0][1])
+    assert "sent" not in scene.journal
+    assert scene.is_over()
+
+
+async def test_who_has_a_slot_by_then_keeps_it() -> None:
+    scene = granted([b"a"], stream=False)
+    scene.call = replace(scene.call, patience=300.0)
+    async with patrolled(scene) as task:
+        await asyncio.sleep(3000)
+        assert not task.done()
+        scene.upstream.says.put_nowait([b"end"])
+        await task
+    assert scene.outcomes == [Outcome.COMPLETED]
+
+
+# ---- upstreams that are taken out of the configuration ---------------------------------------------------------------
+
+
+async def test_a_slot_of_an_upstream_that_is_no_more_is_a_typed_error() -> None:
+    """It was granted before that, and its client has read only now what came ahead of it."""
+    scene = granted()
+    del scene.relay._upstreams["box"]  # type: ignore[attr-defined]
+    await scene.carry()
+    assert isinstance(scene.ends[0][1], Withdrawn)
+    assert scene.journal == ["join", "leave", "fail Withdrawn"]
+    assert scene.is_over()
+
+
+async def test_who_waits_for_one_that_is_no_more_is_judged_by_those_that_are_left() -> None:
+    scene = Scene()
+    del scene.relay._upstreams["other"]  # type: ignore[attr-defined]
+    scene.upstream.closed_since = asyncio.get_running_loop().time()
+    async with patrolled(scene) as task:
+        await asyncio.sleep(scene.upstream.limits.load_wait + 1)
+        await task
+    assert scene.outcomes == [Outcome.LOAD_TIMEOUT]
+
+
+async def test_who_waits_for_none_that_is_left_is_the_gates_to_tell() -> None:
+    scene = Scene()
+    scene.relay._upstreams.clear()  # type: ignore[attr-defined]
+    async with patrolled(scene) as task:
+        await asyncio.sleep(10)
+        assert not task.done()
+        scene.gate.news.put_nowait(Withdrawn("gone"))
+        await task
+    assert isinstance(scene.ends[0][1], Withdrawn)
+
+
+# ---- ended from outside ----------------------------------------------------------------------------------------------
+
+
+async def test_one_that_an_operator_ends_is_ending_at_once_and_reads_why() -> None:
+    scene = granted([b"a"])
+    async with scene.carried() as task:
+        await scene.stands_still()
+        passage = scene.relay.passage("req_1")
+        assert passage is not None
+        seats = [passage.trace.seat]
+        passage.stop(Cancelled("an operator has ended this request"))
+        assert passage.ending
+        await task
+    assert scene.outcomes == [Outcome.SHUTDOWN]
+    assert scene.journal[-1] == "fail Cancelled"
+    assert [*seats, passage.trace.seat] == [scene.upstream.seats[0], None]
+    assert scene.relay.passage("req_1") is None
+    assert scene.is_over()
+
+
+async def test_one_that_still_waits_for_its_earlier_copy_to_go_can_be_ended_and_has_its_outcome() -> None:
+    """That one has a client that does not read."""
+    scene = granted([b"a"])
+    scene.call = replace(scene.call, sameness=b"same", retried=True)
+    async with scene.carried() as first:
+        await scene.stands_still()
+        scene.reply.reads.clear()
+        scene.call, scene.reply = replace(scene.call, id="req_2"), Reply(scene.journal)
+        async with scene.carried() as second:
+            await scene.stands_still()
+            passage = scene.relay.passage("req_2")
+            assert passage is not None
+            assert passage.number is None
+            passage.stop(Cancelled("an operator has ended this request"))
+            await second
+        assert scene.outcomes == [Outcome.CLIENT_LEFT_RUNNING, Outcome.SHUTDOWN]
+        assert scene.journal[-1] == "fail Cancelled"
+        assert not first.done()

@@ -11,9 +11,9 @@ connection, and the slot is kept out of use until the server has stopped working
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from slotline.core.dialect import Exchange
@@ -50,6 +50,11 @@ class Answer(Protocol):
 
         `passed`: the bound, in words for the error. Raises ThinkingOverrun where neither is possible.
         """
+        ...
+
+    @property
+    def quiet(self) -> float:
+        """Seconds since the server sent a byte, whatever it was."""
         ...
 
     def heard(self, pieces: int) -> None:
@@ -89,6 +94,16 @@ class Upstream(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Trace:
+    """What may be seen of a conversation from outside while it goes on. Nothing is decided by it."""
+
+    upstream: Upstream | None = None
+    seat: Seat | None = None  # None before and after
+    answer: Answer | None = None  # from its head on
+    silence: State | None = None  # what it means that there is no head yet, as last asked
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """`target`: the model's name at the upstream. `cap`: the bound on this answer's reasoning.
@@ -101,6 +116,7 @@ class Conversation:
     target: str
     cap: Cap
     patient: bool = False
+    trace: Trace = field(default_factory=Trace)
 
     async def hold(self, hold: Hold, deliver: Deliver, saw: Callable[[State], None] | None = None) -> bytes:
         """Runs it. What comes is given to `deliver`, but for the last bytes: they are returned, the slot being free.
@@ -108,7 +124,7 @@ class Conversation:
         `hold`: keeps the gate's slot for as long as the server still works. `saw`: see `Upstream.answer`.
         """
         chain = self.exchange.chain() if self.upstream.remembers else ()
-        with self.upstream.seat(chain, hold) as seat:
+        with self.upstream.seat(chain, hold) as seat, self._seen(seat):
             terms = Terms(seat.slot, self.cap.limit)
             last = await self._hear(terms, deliver, saw)
             if last is None:
@@ -119,11 +135,20 @@ class Conversation:
             seat.finish()
             return last
 
+    @contextmanager
+    def _seen(self, seat: Seat) -> Iterator[None]:
+        self.trace.seat = seat
+        try:
+            yield
+        finally:
+            self.trace.seat = None
+
     async def _hear(self, terms: Terms, deliver: Deliver, saw: Callable[[State], None] | None) -> bytes | None:
         """One answer, to its last bytes; None: its reasoning went on too long, and the server must be asked anew."""
         exchange = self.exchange
         body = exchange.body(self.target, self.upstream.traits, terms)
         async with self.upstream.answer(body, terms.slot, saw, route=exchange.route, patient=self.patient) as answer:
+            self.trace.answer = answer
             async for batch in answer:
                 out, fault = _translated(exchange, batch)
                 answer.heard(exchange.pieces)

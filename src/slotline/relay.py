@@ -24,15 +24,30 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, Self
 
-from slotline.conversation import Conversation, Upstream
+from slotline.conversation import Conversation, Trace, Upstream
 from slotline.core.dialect import Dialect
-from slotline.core.errors import LoadTimeout, Outcome, ShuttingDown, SlotlineError, Stalled, Unreachable
+from slotline.core.errors import (
+    LoadTimeout,
+    Outcome,
+    QueueTimeout,
+    ShuttingDown,
+    SlotlineError,
+    Stalled,
+    Superseded,
+    Unreachable,
+    Withdrawn,
+)
+from slotline.core.habits import Run
+from slotline.core.keys import Caller, Priority
 from slotline.core.liveness import State
+from slotline.core.party import Party
 from slotline.core.queue_frames import Told
+from slotline.core.rejoin import Kept
 from slotline.core.thinking import Cap
 
 _log = logging.getLogger(__name__)
 
+_TRY_ELSEWHERE = (Unreachable, LoadTimeout, Stalled, Withdrawn)
 _PATROL = 0.5  # seconds between two looks at those who are with us
 _LAST_WORDS = 0.5
 """Seconds in which a request that is ended by a shutdown can say so; only clients that do not read need longer."""
@@ -46,6 +61,11 @@ class Turn(Protocol):
     """A place in line, then a slot; see `slotline.gate.turn`."""
 
     upstream: str | None
+
+    @property
+    def number(self) -> int | None:
+        """Its place in the order of all arrivals; None before it has joined the line."""
+        ...
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_: object) -> None: ...
@@ -63,7 +83,22 @@ class Turn(Protocol):
 class Gate(Protocol):
     """Who may go when; see `slotline.gate.local`."""
 
-    def turn(self, upstreams: Collection[str], size: int) -> Turn: ...
+    def turn(
+        self,
+        upstreams: Collection[str],
+        size: int,
+        party: Party,
+        *,
+        model: str,
+        run: Run,
+        place: int | None,
+    ) -> Turn:
+        """A turn of `party`. `run`: the request itself, as far as its length can be foretold from what it does.
+
+        `place`: the number of a turn that has left, whose place this one takes.
+        """
+        ...
+
     def close(self) -> None: ...
 
 
@@ -82,6 +117,16 @@ class Reply(Protocol):
     @property
     def started(self) -> bool:
         """A byte of the answer is out: the point of no return, after which an error can only go into the stream."""
+        ...
+
+    @property
+    def written(self) -> int:
+        """The bytes that have been written."""
+        ...
+
+    @property
+    def quiet(self) -> float | None:
+        """Seconds since something was written; None before the first time."""
         ...
 
     def check(self) -> None:
@@ -119,6 +164,20 @@ class Call:
     upstreams: frozenset[str]
     target: str  # the model's name at the upstream
     size: int  # bytes of the body, kept as received while the request waits
+    patience: float | None = None  # seconds after which nobody listens to a whole answer any more; None: not known
+    caller: Caller = field(default_factory=Caller)
+    sameness: bytes | None = None  # as `core.rejoin` makes it; None: no place is kept for it
+    retried: bool = False  # the client says that it has sent this before
+    surface: str = ""  # the route that it came by, below `/v1/`
+
+    @property
+    def party(self) -> Party:
+        """The caller, as the line tells callers apart."""
+        key, flow = self.caller.key, self.caller.flow
+        if key is None:
+            return Party(flow=flow)
+        batch = key.priority is Priority.BATCH
+        return Party(key.name, flow, key.weight, batch, key.running, key.waiting)
 
 
 @dataclass(slots=True)
@@ -131,11 +190,39 @@ class Passage:
     granted: float | None = None
     upstream: str | None = None
     told: Told | None = None  # the last place that the client heard of; None for one that never stood in line
+    number: int | None = None  # its place in the order of all arrivals, once it has one
+    began: float | None = None  # when the first piece of its answer came
+    earlier: Passage | None = None  # the copy that it takes the place of, until that is told so
     retried: bool = False  # its first upstream could not be reached, and it was tried elsewhere
     beside: asyncio.TaskGroup | None = None  # what goes on beside the request itself
     capped: int | None = None  # the cap on thinking that it passed
+    trace: Trace = field(default_factory=Trace)  # of its newest conversation
+    over: asyncio.Event = field(default_factory=asyncio.Event)  # it holds nothing any more
     _task: asyncio.Task[object] | None = field(default_factory=asyncio.current_task)
     _verdict: SlotlineError | None = None
+
+    @property
+    def size(self) -> int:
+        """See `slotline.core.habits.Run`, as are the next two."""
+        return self.call.size
+
+    @property
+    def most(self) -> int | None:
+        return self.call.dialect.most
+
+    @property
+    def pieces(self) -> int:
+        return self.call.dialect.pieces
+
+    @property
+    def complete(self) -> bool:
+        """Its answer came to its own end."""
+        return self.call.dialect.done
+
+    @property
+    def ending(self) -> bool:
+        """There is no more to come of it: its answer is whole, or it has been stopped."""
+        return self.complete or self._verdict is not None or self._task is None
 
     def stop(self, verdict: SlotlineError) -> None:
         """Ends the request with `verdict`, wherever it is."""
@@ -164,12 +251,19 @@ class Relay:
         upstreams: Mapping[str, Server],
         clock: Callable[[], float],
         ended: Callable[[Passage, Outcome, SlotlineError | None], None],
+        rejoin: float = 0.0,
     ) -> None:
-        """`ended` is told of every request's one outcome, and of the error that made it, if one did."""
+        """`upstreams` may change at any time; a turn may name one that is no more.
+
+        `ended` is told of every request's one outcome, and of the error that made it, if one did.
+
+        `rejoin`: for how many seconds the place of a client that left is kept for it.
+        """
         self._gate = gate
         self._upstreams = upstreams
         self._clock = clock
         self._ended = ended
+        self.kept = Kept(rejoin)
         self._passages: dict[str, Passage] = {}
         self.closing = False  # nobody is let in any more
         self._empty = asyncio.Event()
@@ -180,9 +274,13 @@ class Relay:
         """Every request that has not ended."""
         return self._passages.values()
 
+    def passage(self, id: str) -> Passage | None:  # noqa: A002 - it is the id
+        """The request of this id; None if there is none, or it has ended."""
+        return self._passages.get(id)
+
     async def carry(self, call: Call, reply: Reply) -> None:
         """One request, to its end. Raises nothing but the cancellation that it was ended by."""
-        passage = Passage(call, reply, self._clock())
+        passage = Passage(call, reply, self._clock(), earlier=self._earlier_copy(call))
         self._passages[call.id] = passage
         self._empty.clear()
         try:
@@ -195,6 +293,7 @@ class Relay:
                     if heart is not None:
                         heart.cancel()
         finally:
+            passage.over.set()
             del self._passages[call.id]
             if not self._passages:
                 self._empty.set()
@@ -202,8 +301,9 @@ class Relay:
     async def patrol(self) -> None:
         """Looks after those who are with us, until cancelled.
 
-        Who waits for upstreams that have all been out of order for `load_wait` is told so. A client that sends more
-        than is taken in while it is served is cut off: nobody would see it leave.
+        Who waits for upstreams that have all been out of order for `load_wait` is told so. Who waits in line for longer
+        than its client does is out of it. A client that sends more than is taken in while it is served is cut off:
+        nobody would see it leave.
         """
         while True:
             await asyncio.sleep(_PATROL)
@@ -211,14 +311,23 @@ class Relay:
                 passage.reply.check()
                 if passage.granted is None:
                     self._check_upstreams(passage)
+                    self._check_patience(passage)
 
     def _check_upstreams(self, passage: Passage) -> None:
-        servers = [self._upstreams[name] for name in passage.call.upstreams]
+        servers = [self._upstreams[name] for name in passage.call.upstreams if name in self._upstreams]
+        if not servers:  # taken out of the configuration; the gate tells it so
+            return
         closed = [server.closed_since for server in servers]
         limit = max(server.limits.load_wait for server in servers)
         since = [moment for moment in closed if moment is not None]
         if len(since) == len(closed) and self._clock() - max(*since, passage.arrived) >= limit:
             passage.stop(LoadTimeout(f"waiting in line: the upstream was out of order for load_wait = {limit:g} s"))
+
+    def _check_patience(self, passage: Passage) -> None:
+        """A client that has given up closes its connection, but a proxy before it need not."""
+        limit = passage.call.patience
+        if limit is not None and self._clock() - passage.arrived >= limit:
+            passage.stop(QueueTimeout(f"waiting in line: the client itself waits for {limit:g} s at most"))
 
     async def drain(self, grace: float) -> None:
         """Shuts down: waiters are refused now, running answers may end within `grace` seconds, then they are ended.
@@ -259,17 +368,21 @@ class Relay:
         except Exception:  # noqa: BLE001 - the one boundary: nothing unforeseen may end without an end
             _log.exception("request %s: a fault of the gateway itself", passage.call.id)
             error = SlotlineError("the gateway made a mistake; its log has the details")
-        self._note(passage, error, left=left)
+        self._note(passage, error, left=left or isinstance(error, Superseded))
         if error is not None:
             await self._fail(reply, error)
 
     async def _run(self, passage: Passage, reply: Reply) -> None:
         call, dialect = passage.call, passage.call.dialect
-        async with self._gate.turn(call.upstreams, call.size) as turn:
+        await self._replace(passage)
+        place = None if call.sameness is None else self.kept.take(call.sameness, self._clock())
+        asked = self._gate.turn(call.upstreams, call.size, call.party, model=call.target, run=passage, place=place)
+        async with asked as turn:
+            passage.number = turn.number
             await self._wait(passage, turn, reply)
             try:
                 last = await self._attend(passage, turn, reply)
-            except (Unreachable, LoadTimeout, Stalled):  # without a piece of an answer: not one byte has come back
+            except _TRY_ELSEWHERE:  # without a piece of an answer: not one byte has come back
                 if dialect.pieces or not turn.retry():
                     raise
                 passage.retried, passage.granted, passage.upstream = True, None, None
@@ -292,21 +405,54 @@ class Relay:
     async def _attend(self, passage: Passage, turn: Turn, reply: Reply) -> bytes:
         """Lets the upstream answer; returns the last bytes of it unwritten, so that no reader holds the slot."""
         call, dialect = passage.call, passage.call.dialect
-        upstream = self._upstreams[str(turn.upstream)]
+        upstream = self._upstreams.get(str(turn.upstream))
+        if upstream is None:  # between the grant and now, which is long for a client that reads slowly
+            raise Withdrawn("the upstream was taken out of the configuration before the request was sent")
         cap = Cap(upstream.limits, dialect.thinking_budget)
         patient = passage.told is not None and (passage.retried or len(call.upstreams) == 1)
-        conversation = Conversation(upstream, dialect, call.target, cap, patient)
+        passage.trace = Trace(upstream)
+        conversation = Conversation(upstream, dialect, call.target, cap, patient, passage.trace)
         try:
-            deliver = reply.send if dialect.stream else _keep
+            deliver = partial(self._deliver, passage, reply)
             return await conversation.hold(turn.hold, deliver, partial(self._saw, passage, reply))
         finally:
             passage.capped = cap.limit if cap.passed else None
 
+    async def _deliver(self, passage: Passage, reply: Reply, data: bytes) -> None:
+        """Writes what has come, or keeps it until it is whole, for a call that does not stream."""
+        if passage.began is None and passage.pieces:
+            passage.began = self._clock()
+        if passage.call.dialect.stream:
+            await reply.send(data)
+
     def _saw(self, passage: Passage, reply: Reply, state: State) -> None:
         """The upstream's silence has a meaning, which some clients want to know."""
-        dialect = passage.call.dialect
+        dialect, passage.trace.silence = passage.call.dialect, state
         if state is State.LOADING and passage.beside is not None and dialect.loading():
             passage.beside.create_task(_tell_loading(reply, dialect))
+
+    def _earlier_copy(self, call: Call) -> Passage | None:
+        """The request that `call` repeats by its own word, if that is still with us.
+
+        Without that word, two equal requests on two open connections are two requests.
+        """
+        if call.sameness is None or not call.retried:
+            return None
+        copies = (passage for passage in self._passages.values() if passage.call.sameness == call.sameness)
+        return next(copies, None)
+
+    async def _replace(self, passage: Passage) -> None:
+        """Ends the earlier copy of the request, if there is one, and waits until that holds nothing any more."""
+        earlier, passage.earlier = passage.earlier, None
+        if earlier is not None:
+            earlier.stop(Superseded("the client has sent this request again, and the later copy goes on"))
+            await earlier.over.wait()
+
+    def _keep_place(self, passage: Passage) -> None:
+        """Its client left, and may come back."""
+        request, number = passage.call.sameness, passage.number
+        if request is not None and number is not None:
+            self.kept.keep(request, number, self._clock())
 
     async def _fail(self, reply: Reply, error: SlotlineError) -> None:
         try:
@@ -315,14 +461,11 @@ class Relay:
             _log.debug("a client left before it could read its error: %s", error)
 
     def _note(self, passage: Passage, error: SlotlineError | None, *, left: bool) -> None:
-        if error is not None:
-            outcome = error.outcome
-        elif not left:
-            outcome = Outcome.COMPLETED
-        elif passage.granted is None:
-            outcome = Outcome.CLIENT_LEFT_WAITING
+        if left:
+            outcome = Outcome.CLIENT_LEFT_WAITING if passage.granted is None else Outcome.CLIENT_LEFT_RUNNING
+            self._keep_place(passage)
         else:
-            outcome = Outcome.CLIENT_LEFT_RUNNING
+            outcome = Outcome.COMPLETED if error is None else error.outcome
         passage.close()
         self._ended(passage, outcome, error)
 
@@ -331,7 +474,3 @@ async def _tell_loading(reply: Reply, dialect: Dialect) -> None:
     """Sends what may as well be lost: a client that has gone is noticed where its request is."""
     with suppress(ClientGone):
         await reply.send(dialect.loading())  # asked for anew: the answer may have begun meanwhile
-
-
-async def _keep(_: bytes) -> None:
-    """A call that does not stream keeps what has come until it is whole."""

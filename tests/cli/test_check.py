@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from slotline.cli.check import check, columns, limit_rows, upstream_rows
+from slotline.cli.check import check, columns, limit_rows, upstream_rows, who_may_ask
 from slotline.config import TABLES, embedded, load
 
 TWO = """
@@ -58,6 +58,7 @@ def test_it_prints_one_row_per_upstream_and_the_limits(folder: Path) -> None:
     assert result.stdout.splitlines() == [
         "configuration  slotline.toml",
         "listens on     http://127.0.0.1:8080, first-party mount /llm",
+        "who may ask    no keys: loopback only",
         "",
         "upstream  url                    kind       slots  queue  models",
         "box1      http://127.0.0.1:8081  auto       4      64     reasoning, claude-*",
@@ -68,7 +69,7 @@ def test_it_prints_one_row_per_upstream_and_the_limits(folder: Path) -> None:
         "max_waiting  1GiB",
         "grace        2s",
         "keepalive    10s",
-        "rejoin       0s",
+        "rejoin       1m",
         "drain        30s",
         "",
         "limit             box1       box2",
@@ -179,5 +180,72 @@ def test_an_ipv6_host_is_shown_as_a_url(folder: Path) -> None:
     assert "http://[::1]:8080," in run().stdout
 
 
+ALICE, BOB = f"sha256:{'a1' * 32}", f"sha256:{'b2' * 32}"
+KEYS = f"""
+[[key]]
+name = "alice"
+hash = "{ALICE}"
+weight = 5
+
+[[key]]
+name = "bob"
+hash = "{BOB}"
+priority = "batch"
+running = 1
+waiting = 0
+models = ["plain", "claude-*"]
+"""
+
+
+def test_it_prints_one_row_per_key_without_its_hash(folder: Path) -> None:
+    (folder / "slotline.toml").write_text(TWO + KEYS)
+    printed = run().stdout
+    assert printed.endswith(
+        "\n\n"
+        "key    weight  priority     running  waiting  models\n"
+        "alice  5       interactive  4        16       *\n"
+        "bob    2       batch        1        0        plain, claude-*\n"
+    )
+    assert "who may ask    2 keys\n" in printed
+    assert "a1a1" not in printed
+
+
+def test_json_has_the_keys_without_their_hashes(folder: Path) -> None:
+    (folder / "slotline.toml").write_text(TWO + KEYS)
+    printed = run("--json").stdout
+    alice, bob = json.loads(printed)["key"]
+    assert (alice["name"], alice["weight"], bob["models"]) == ("alice", 5, ["plain", "claude-*"])
+    assert "hash" not in alice
+    assert "a1a1" not in printed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no keys: loopback only"),
+        ("[server]\nopen = true\n", "no keys, open: whoever reaches the port"),
+        (f'[server]\nopen = true\n[[key]]\nname = "alice"\nhash = "{ALICE}"\n', "1 key"),
+    ],
+)
+def test_it_says_who_may_ask(text: str, said: str) -> None:
+    assert who_may_ask(load(text, source="x")) == said
+
+
+def test_it_warns_of_an_operators_token_that_the_environment_lacks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "slotline.toml").write_text('[admin]\ntoken_env = "SLOTLINE_TEST_TOKEN"\n')
+    assert run().stderr == ("warning: [admin] token_env: The environment variable SLOTLINE_TEST_TOKEN is not set.\n")
+    monkeypatch.setenv("SLOTLINE_TEST_TOKEN", "hunter2")
+    result = run()
+    assert result.stderr == ""
+    assert "hunter2" not in result.stdout
+
+
 def test_columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() -> None:
     assert columns(("a", "b"), [("long", "x"), ("y", "")]) == "a     b\nlong  x\ny"
+
+
+def test_an_upstream_with_one_model_at_a_time_says_so() -> None:
+    config = load(TWO.replace("slots = 4", "slots = 4\none_model = true"), source="x")
+    assert [row[3] for row in upstream_rows(config)] == ["4, one model", "2"]

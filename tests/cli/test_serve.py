@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import signal
 import socket
 import sys
@@ -84,6 +85,35 @@ async def test_other_machines_are_let_in_only_on_purpose(tmp_path: Path) -> None
         async with Program("serve", *upstream, "--open", cwd=tmp_path) as program:
             answer = await fetch(f"http://127.0.0.1:{program.port}", "/healthz")
             assert answer.status == 200
+
+
+async def test_with_a_key_in_the_file_other_machines_are_let_in_who_have_it(tmp_path: Path) -> None:
+    async with Stub() as stub:
+        known = hashlib.sha256(b"sl-marker").hexdigest()
+        (tmp_path / "slotline.toml").write_text(
+            '[server]\nhost = "0.0.0.0"\nport = 0\n'
+            f'[[upstream]]\nname = "box"\nurl = "{stub.url}"\n'
+            f'[[key]]\nname = "alice"\nhash = "sha256:{known}"\n'
+        )
+        async with Program("serve", "--verbose", cwd=tmp_path) as program:
+            url = f"http://127.0.0.1:{program.port}"
+            assert (await fetch(url, "/v1/messages", ask())).status == 401
+            assert (await fetch(url, "/v1/messages", ask(), {"x-api-key": "sl-marker"})).status == 200
+        said = "\n".join(program.errors)
+    assert "who may ask    1 key" in said
+    assert '"key":"alice"' in said
+    assert "marker" not in said
+    assert known not in said
+
+
+async def test_an_operators_token_that_is_configured_and_not_there_ends_the_start(tmp_path: Path) -> None:
+    (tmp_path / "slotline.toml").write_text(
+        '[server]\nport = 0\n[admin]\ntoken_env = "SLOTLINE_TEST_NO_SUCH_TOKEN"\n'
+        '[[upstream]]\nname = "box"\nurl = "http://127.0.0.1:1"\n'
+    )
+    status, errors = await run(cwd=tmp_path)
+    assert status == 1
+    assert "[admin] token_env\n  The environment variable SLOTLINE_TEST_NO_SUCH_TOKEN is not set." in errors
 
 
 async def test_each_upstream_may_have_its_own_slots_and_kind(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ import pytest
 
 from slotline.config import (
     ENGINE_URL,
+    AdminConfig,
     Config,
     ConfigError,
     EngineConfig,
-    FairBy,
+    KeyConfig,
     ModelConfig,
     ServerConfig,
     UpstreamConfig,
@@ -19,8 +20,10 @@ from slotline.config import (
     load,
     with_address,
 )
+from slotline.core.keys import Priority
 from slotline.core.kind import Kind
 from slotline.core.limits import Limits, ThinkingEnd
+from slotline.core.party import FairBy
 from slotline.core.queue_frames import QueueForm
 
 BOX = '[[upstream]]\nname = "box1"\nurl = "http://127.0.0.1:1"\n'
@@ -78,6 +81,18 @@ aliases = ["claude-*"]
 [[model]]
 name = "plain"
 upstream = "box2"
+
+[[key]]
+name = "alice"
+hash = "sha256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+weight = 3
+priority = "batch"
+running = 1
+waiting = 0
+models = ["plain", "claude-*"]
+
+[admin]
+token_env = "SLOTLINE_ADMIN"
 """
 
 
@@ -140,6 +155,18 @@ def test_every_key_of_a_file_reaches_its_value_in_seconds_and_bytes() -> None:
             ModelConfig(name="reasoning", upstreams=("box1", "box2"), target="qwen3-30b", aliases=("claude-*",)),
             ModelConfig(name="plain", upstreams=("box2",), target="plain"),
         ),
+        keys=(
+            KeyConfig(
+                name="alice",
+                hash=f"sha256:{'a' * 64}",
+                weight=3,
+                priority=Priority.BATCH,
+                running=1,
+                waiting=0,
+                models=("plain", "claude-*"),
+            ),
+        ),
+        admin=AdminConfig(token_env="SLOTLINE_ADMIN"),
         engine=None,
     )
 
@@ -149,6 +176,8 @@ def test_what_is_not_given_has_its_default() -> None:
     assert config.server == ServerConfig()
     assert config.upstreams == (UpstreamConfig(name="box1", url="http://127.0.0.1:1"),)
     assert config.models == ()
+    assert config.keys == ()
+    assert config.admin == AdminConfig(token_env=None)
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -248,12 +277,47 @@ def test_an_alias_that_already_means_another_model_is_refused(alias: str) -> Non
     assert error.message == f'"{alias}" already means the model "one".'
 
 
+def key(name: str, digit: str = "0") -> str:
+    return f'[[key]]\nname = "{name}"\nhash = "sha256:{digit * 64}"\n'
+
+
+def test_two_keys_with_one_name_are_refused() -> None:
+    error = refused(key("alice") + key("alice", "1"))
+    assert (error.key, error.line) == ('[[key]] "alice" name', 5)
+
+
+def test_two_keys_with_one_hash_are_refused_and_the_hash_is_not_shown() -> None:
+    """Upper or lower case, it is the same one."""
+    error = refused(key("alice", "a") + key("bob", "A"))
+    assert (error.key, error.line, error.value) == ('[[key]] "bob" hash', 6, None)
+    assert error.message == 'This is the hash of the key "alice" already.'
+    assert "aaaa" not in str(error).lower()
+
+
+@pytest.mark.parametrize(
+    "wrong", ['hash = "sl-marker"', 'key = "sl-marker"', 'models = "sl-marker"', 'priority = "sl-marker"']
+)
+def test_a_key_that_stands_anywhere_in_the_file_is_not_shown(wrong: str) -> None:
+    assert "marker" not in str(refused(f'[[key]]\nname = "alice"\n{wrong}\n'))
+
+
+@pytest.mark.parametrize("wrong", ["weight = 0", "weight = -1", "running = 0", "waiting = -1", 'priority = "urgent"'])
+def test_a_key_with_a_value_that_cannot_be_is_refused_by_name(wrong: str) -> None:
+    setting, _, value = wrong.partition(" = ")
+    error = refused(f"{key('alice')}{wrong}\n")
+    assert (error.key, error.value) == (f'[[key]] "alice" {setting}', value)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "box.lan"])
-def test_a_host_that_others_can_reach_needs_open(host: str) -> None:
-    error = refused(f'[server]\nhost = "{host}"\n')
-    assert (error.key, error.value) == ("[server] host", f'"{host}"')
-    assert "open = true" in error.message
+def test_a_host_that_others_can_reach_needs_keys_or_open(host: str) -> None:
+    for none in ("", "key = []\n"):
+        error = refused(f'{none}[server]\nhost = "{host}"\n')
+        assert (error.key, error.value) == ("[server] host", f'"{host}"')
+        assert "slotline keys new NAME" in error.message
+        assert "open = true" in error.message
     assert parsed(f'[server]\nhost = "{host}"\nopen = true\n').server.host == host
+    assert parsed(f'[server]\nhost = "{host}"\n{key("alice")}').server.host == host
+    assert with_address(parsed(key("alice")), new_host=host).server.host == host
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,9 @@ import pytest
 from slotline.config import NOT_YET, ConfigError, every_table, has_effect, load
 
 BOX = '[[upstream]]\nname = "box1"\nurl = "http://127.0.0.1:1"\n'
-HASH = f'hash = "sha256:{"0" * 64}"\n'
 
 ASKED = {  # what asks for each feature: the text, the key and the value that the message names
-    "key": (f'[[key]]\nname = "alice"\n{HASH}', '[[key]] "alice"', None),
-    "admin": ('[admin]\ntoken_env = "A"\n', "[admin]", None),
     "cluster": ('[cluster]\nurl = "redis://r/0"\n', "[cluster]", None),
-    "server.fair_by": ('[server]\nfair_by = "flow"\n', "[server] fair_by", '"flow"'),
-    "server.rejoin": ('[server]\nrejoin = "60s"\n', "[server] rejoin", '"60s"'),
 }
 
 
@@ -42,8 +37,8 @@ def test_a_value_that_asks_for_nothing_missing_is_taken() -> None:
     assert load('[server]\nfair_by = "key"\nrejoin = "0s"\n', source="slotline.toml").upstreams
 
 
-@pytest.mark.parametrize("table", ["upstream", "limits", "model", "engine"])
-def test_everything_about_upstreams_and_models_is_there(table: str) -> None:
+@pytest.mark.parametrize("table", ["upstream", "limits", "model", "key", "admin", "engine"])
+def test_everything_about_upstreams_models_and_keys_is_there(table: str) -> None:
     (found,) = (each for each in every_table() if each.name == table)
     path = "upstream.limits" if table == "limits" else table
     assert has_effect(path)
@@ -51,13 +46,13 @@ def test_everything_about_upstreams_and_models_is_there(table: str) -> None:
 
 
 def test_a_wrong_value_is_refused_as_wrong_before_it_is_refused_as_missing() -> None:
-    with pytest.raises(ConfigError, match="64 hexadecimal digits"):
-        load('[[key]]\nname = "a"\nhash = "sl-x"\n', source="slotline.toml")
+    with pytest.raises(ConfigError, match="redis://"):
+        load('[cluster]\nurl = "http://r"\n', source="slotline.toml")
 
 
 @pytest.mark.parametrize(
     ("path", "effect"),
-    [("key", False), ("admin", False), ("cluster", False), ("server.rejoin", True), ("upstream.limits.drain", True)],
+    [("key", True), ("admin", True), ("cluster", False), ("server.rejoin", True), ("upstream.limits.drain", True)],
 )
 def test_a_key_has_an_effect_unless_all_its_values_are_missing(path: str, *, effect: bool) -> None:
     assert has_effect(path) is effect

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slotline.config import ConfigError, UpstreamConfig, api_key, candidates, find, read
+from slotline.config import AdminConfig, ConfigError, UpstreamConfig, admin_token, api_key, candidates, find, read
 
 BOX = UpstreamConfig(name="box1", url="http://127.0.0.1:1", api_key_env="BOX1_KEY")
 
@@ -80,3 +80,16 @@ def test_a_key_that_is_missing_or_cannot_be_sent_is_an_error_that_does_not_show_
         api_key(BOX, environ)
     assert 'environment: [[upstream]] "box1" api_key_env\n  The environment variable BOX1_KEY' in str(error.value)
     assert "hunter2" not in str(error.value)
+
+
+def test_the_token_of_an_operator_is_what_its_variable_holds() -> None:
+    assert admin_token(AdminConfig(token_env="A"), {"A": "marker\n"}) == "marker"
+    assert admin_token(AdminConfig(), {"A": "marker"}) is None
+
+
+@pytest.mark.parametrize("environ", [{}, {"A": ""}, {"A": "marker\r\nx: y"}])
+def test_an_operators_token_that_is_missing_is_an_error_that_does_not_show_it(environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="The environment variable A") as error:
+        admin_token(AdminConfig(token_env="A"), environ)
+    assert (error.value.file, error.value.key) == ("environment", "[admin] token_env")
+    assert "marker" not in str(error.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -177,6 +178,21 @@ def test_only_addresses_that_no_other_machine_reaches_are_loopback(address: str,
         (s.Setting(s.names), 3, None),
         (s.Setting(s.patterns), "claude-*", '["claude-*"]'),
         (s.Setting(s.patterns), [""], None),
+        (s.Setting(s.hosts), "a.example", '["a.example"]'),
+        (s.Setting(s.hosts), ["https://a.example/x"], '"a.example"'),
+        (s.Setting(s.hosts), ["https://u:p@a.example:81/"], '"a.example:81"'),
+        (s.Setting(s.hosts), ["a.example/x"], None),
+        (s.Setting(s.hosts), ["*"], None),
+        (s.Setting(s.hosts), ["*.*.example"], None),
+        (s.Setting(s.hosts), ["a*.example"], None),
+        (s.Setting(s.hosts), ["*.0.0.1"], None),
+        (s.Setting(s.hosts), ["a.example:0"], None),
+        (s.Setting(s.hosts), ["a.example:65536"], None),
+        (s.Setting(s.hosts), ["::1"], None),
+        (s.Setting(s.hosts), ["[::x]"], None),
+        (s.Setting(s.hosts), ["[1.2.3]"], None),
+        (s.Setting(s.hosts), ["a.example", "A.example"], None),
+        (s.Setting(s.hosts), [5], '"5"'),
         (s.Setting(s.env_name), "sk-12345", None),
         (s.Setting(s.env_name), "", None),
         (s.Setting(s.env_name), "A B", None),
@@ -184,6 +200,7 @@ def test_only_addresses_that_no_other_machine_reaches_are_loopback(address: str,
         (s.Setting(s.key_hash), "sl-12345", None),
         (s.Setting(s.key_hash), "sha256:12", None),
         (s.Setting(s.key_hash), "sha256:" + "g" * 64, None),
+        (s.Setting(s.key_hash), f"sha256:{hashlib.sha256().hexdigest()}", None),
     ],
 )
 def test_a_wrong_value_is_refused_and_the_right_one_named_where_it_is_plain(
@@ -201,6 +218,12 @@ def test_a_wrong_value_is_refused_and_the_right_one_named_where_it_is_plain(
         (s.Setting(s.names), "box1", ("box1",)),
         (s.Setting(s.names), ["a", "b"], ("a", "b")),
         (s.Setting(s.patterns), [], ()),
+        (s.Setting(s.hosts), [], ()),
+        (
+            s.Setting(s.hosts),
+            ["Pictures.Example", "*.example.org:8443", "10.0.0.1", "[::1]:80", "[fe80::1]", "localhost"],
+            ("pictures.example", "*.example.org:8443", "10.0.0.1", "[::1]:80", "[fe80::1]", "localhost"),
+        ),
         (s.Setting(s.name), "größe 1/2:3", "größe 1/2:3"),
         (s.Setting(s.key_hash), "sha256:" + "AB" * 32, "sha256:" + "ab" * 32),
     ],

@@ -37,7 +37,7 @@ OF_THE_INTERFACE = {  # its own table, in its own spelling; names, addresses and
     "server.max_waiting": "1GiB",
     "server.grace": "2s",
     "server.keepalive": "10s",
-    "server.rejoin": "0s",
+    "server.rejoin": "60s",
     "server.drain": "30s",
     "server.fair_by": "key",
     "server.queue_frames": "event",
@@ -69,7 +69,11 @@ OF_THE_INTERFACE = {  # its own table, in its own spelling; names, addresses and
     "engine.context": 8192,
     "engine.threads": 2,
 }
-ADDED = {"limits.thinking_end": "ask_again"}  # keys that the interface leaves to us
+ADDED = {
+    "limits.thinking_end": "ask_again",
+    "server.image_hosts": [],
+    "upstream.one_model": False,
+}  # keys that the interface leaves to us
 DEFAULTS = OF_THE_INTERFACE | ADDED
 
 

@@ -1,23 +1,20 @@
-"""The slots and lines, rule by rule, and against a model too naive to be wrong in the same way.
-
-The model keeps two plain lists and answers each question by walking them, straight from the rules in `core.line`.
-It does not decide who is granted; it checks each grant against the rules, one by one, as they were returned.
+"""The slots and lines, rule by rule, for those of whom nothing is known: what one party makes of another is in
+`test_fairness.py`, and `test_line_model.py` holds all of it against a model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from slotline.core.errors import Busy
-from slotline.core.line import Changes, Grant, Lines, Phase, Place, Shift, Ticket
+from slotline.core.errors import Busy, LimitReached, Withdrawn
+from slotline.core.line import Changes, Grant, Lines, Phase, Place
+from slotline.core.party import Party
+from slotline.core.room import Ticket
 
 NOW = 0.0
+X, Y, XY = frozenset("x"), frozenset("y"), frozenset("xy")
 
 
 def joined(lines: Lines, *upstreams: str, count: int = 1) -> list[Ticket]:
@@ -209,6 +206,35 @@ def test_a_body_that_need_not_wait_may_be_of_any_size() -> None:
     assert lines.phase(ticket) is Phase.RUNNING
 
 
+def test_a_key_with_as_many_waiting_as_it_may_is_refused_and_others_are_not() -> None:
+    lines = Lines({"x": (1, 9)})
+    limited = Party("alice", waiting=2)
+    for _ in range(3):
+        lines.join("x", NOW, party=limited)
+    with pytest.raises(LimitReached, match="2 requests of this key wait already, and at most 2 may"):
+        lines.join("x", NOW, party=limited)
+    assert lines.place(lines.join("x", NOW, party=Party("bob"))[0]).length == 3
+
+
+def test_a_key_with_all_running_that_it_may_is_passed_over_until_one_of_its_own_ends() -> None:
+    lines = Lines({"x": (2, 9)})
+    limited, other = Party("alice", running=1), Party("bob")
+    running, waits = (lines.join("x", NOW, party=limited)[0] for _ in range(2))
+    assert lines.room("x").free == 1, "a slot is free, and the key may not have it"
+    (passer,) = (lines.join("x", NOW, party=other)[0] for _ in range(1))
+    assert (lines.phase(passer), lines.phase(waits)) == (Phase.RUNNING, Phase.WAITING)
+    assert lines.release(running, NOW).grants == (Grant(waits, "x"),)
+
+
+def test_a_key_that_may_have_more_waiting_than_running_waits_even_where_a_slot_is_free_and_that_is_bounded() -> None:
+    lines = Lines({"x": (3, 1)})
+    limited = Party("alice", running=1)
+    for _ in range(2):
+        lines.join("x", NOW, party=limited)
+    with pytest.raises(Busy, match="1 wait, and at most 1"):
+        lines.join("x", NOW, party=limited)
+
+
 # ---- rule 6: going back to the old place -----------------------------------------------------------------------------
 
 
@@ -223,8 +249,8 @@ def test_one_whose_upstream_failed_waits_at_its_old_place_for_the_others() -> No
     lines = Lines({"x": (1, 9), "y": (1, 9)})
     (either, other, behind) = (joined(lines, *names)[0] for names in ("xy", "y", "y"))
     again, changes = failed(lines, either)
-    assert again == Ticket(either.number, frozenset("y"), 0)
-    assert changes == Changes(shifts=(Shift((frozenset("y"),), either.number, by=+1),))
+    assert (again.number, again.upstreams) == (either.number, Y)
+    assert changes == Changes(moved=(Y,))
     assert places(lines, [again, behind]) == [1, 2]
     assert lines.release(other, NOW).grants == (Grant(again, "y"),)
 
@@ -280,13 +306,44 @@ def test_the_ticket_that_went_back_is_gone_under_its_old_name(where_now: str) ->
     assert (repr(lines), lines.place(behind)) == before
 
 
+def test_one_that_left_stands_where_it_stood_when_it_comes_again_by_its_number() -> None:
+    lines = Lines({"x": (1, 9)})
+    _, first, second, third = joined(lines, "x", count=4)
+    lines.leave(second, NOW)
+    assert places(lines, [first, third]) == [1, 2]
+    again, changes = lines.join("x", NOW, number=second.number)
+    assert changes.moved == (X,)
+    assert places(lines, [first, again, third]) == [1, 2, 3]
+    assert (lines.phase(second), lines.phase(again)) == (Phase.GONE, Phase.WAITING)
+
+
+def test_one_that_comes_again_may_wait_for_other_upstreams_and_bounds_do_not_hold_for_it() -> None:
+    lines = Lines({"x": (0, 1), "y": (0, 1)}, max_waiting=0)
+    first, second = joined(lines, "x", "y", count=2)
+    lines.leave(first, NOW)
+    joined(lines, "x", "y")
+    again, _ = lines.join("x", NOW, size=99, number=first.number)
+    assert places(lines, [again, second]) == [1, 2]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_only_the_number_of_one_that_does_not_wait_and_has_been_there_may_be_had_again(number: int) -> None:
+    lines = Lines({"x": (1, 9)})
+    joined(lines, "x", count=2)
+    if number == 1:  # it runs: whoever comes for it waits beside it
+        assert lines.place(lines.join("x", NOW, number=1)[0]).position == 1
+        return
+    with pytest.raises(ValueError, match=str(number)):
+        lines.join("x", NOW, number=number)
+
+
 # ---- rule 7: leaving -------------------------------------------------------------------------------------------------
 
 
 def test_leaving_while_waiting_moves_those_behind_and_grants_nothing() -> None:
     lines = Lines({"x": (1, 9)})
     _, first, second, third = joined(lines, "x", count=4)
-    assert lines.leave(second, NOW) == Changes(shifts=(Shift((frozenset("x"),), second.number),))
+    assert lines.leave(second, NOW) == Changes(moved=(X,))
     assert lines.phase(second) is Phase.GONE
     assert places(lines, [first, third]) == [1, 2]
 
@@ -323,17 +380,95 @@ def test_a_ticket_that_waits_has_nothing_to_release_and_keeps_its_place() -> Non
     assert lines.place(waiting) == Place(1, 1)
 
 
+# ---- upstreams come and go -------------------------------------------------------------------------------------------
+
+
+def test_a_new_upstream_serves_those_who_come_for_it() -> None:
+    lines = Lines({"x": (0, 9)})
+    (waits,) = joined(lines, "x")
+    assert lines.add("y", 1, 9, NOW) == Changes(moved=(X,))
+    assert lines.phase(joined(lines, "x", "y")[0]) is Phase.RUNNING
+    assert lines.place(waits) == Place(1, 1)
+    with pytest.raises(ValueError, match="'y'"):
+        lines.add("y", 1, 9, NOW)
+
+
+def test_of_a_retired_upstream_those_run_on_who_run_and_those_are_out_who_waited_for_it_alone() -> None:
+    lines = Lines({"x": (1, 9), "y": (0, 9)})
+    running, alone, either = joined(lines, "x", "y") + joined(lines, "x") + joined(lines, "x", "y")
+    changes, stranded = lines.retire("x", NOW)
+    assert stranded == (alone,)
+    assert changes.grants == ()
+    assert [lines.phase(ticket) for ticket in (running, alone, either)] == [Phase.RUNNING, Phase.GONE, Phase.WAITING]
+    assert lines.place(either) == Place(1, 1)
+    with pytest.raises(Withdrawn, match="no upstream x any more"):
+        lines.join("x", NOW)
+    assert lines.release(running, NOW) == Changes()
+    assert lines.resize("y", 1, NOW).grants == (Grant(either, "y"),)
+
+
+def test_of_a_retired_upstream_nothing_is_left_when_nobody_runs_there_or_waits_for_it_any_more() -> None:
+    lines = Lines({"x": (1, 9), "y": (0, 9)})
+    running, either = joined(lines, "x", "y", count=2)
+    lines.retire("x", NOW)
+    lines.resize("x", 5, NOW)
+    assert lines.phase(either) is Phase.WAITING, "a retired upstream has no slots, whatever its watch says"
+    lines.release(running, NOW)
+    lines.leave(either, NOW)
+    assert repr(lines) == "<Lines y 0/0; 0 waiting>"
+    with pytest.raises(KeyError, match="x"):
+        lines.join("x", NOW)
+    assert lines.held_since("xy") == []
+
+
+def test_a_retired_upstream_that_comes_back_serves_those_who_still_wait_for_it() -> None:
+    lines = Lines({"x": (0, 9), "y": (0, 9)})
+    (either,) = joined(lines, "x", "y")
+    lines.retire("x", NOW)
+    assert lines.add("x", 1, 9, NOW).grants == (Grant(either, "x"),)
+
+
+def test_one_whose_upstream_failed_does_not_go_back_for_one_that_is_retired() -> None:
+    lines = Lines({"x": (1, 9), "y": (0, 9)})
+    (either,) = joined(lines, "x", "y")
+    lines.retire("y", NOW)
+    assert lines.retry(either, NOW) is None
+
+
+def test_more_or_fewer_may_wait_from_now_on_and_nobody_is_put_out() -> None:
+    lines = Lines({"x": (0, 2)})
+    joined(lines, "x", count=2)
+    lines.change("x", 1, NOW)
+    with pytest.raises(Busy, match="2 wait, and at most 1"):
+        lines.join("x", NOW)
+    lines.change("x", 3, NOW)
+    assert lines.place(joined(lines, "x")[0]) == Place(3, 3)
+
+
+def test_upstreams_become_one_pool_when_the_lines_that_told_them_apart_are_gone() -> None:
+    """After a reload everybody comes for both, and positions are exact again as soon as the last of before has gone."""
+    lines = Lines({"x": (0, 9), "y": (0, 9)})
+    (before,) = joined(lines, "x")
+    for upstream in "xy":
+        lines.change(upstream, 9, NOW)
+    lines.add("z", 0, 9, NOW)
+    joined(lines, "x", "y")
+    assert len({id(pool) for pool in lines._crowd.pools}) == 3
+    lines.leave(before, NOW)
+    assert len({id(pool) for pool in lines._crowd.pools}) == 2
+    assert lines.lines() == {XY: 1}
+
+
 # ---- what moves is told ----------------------------------------------------------------------------------------------
 
 
-def test_one_shift_tells_all_lines_in_which_somebody_stands_behind_and_no_other() -> None:
+def test_all_lines_are_told_in_which_somebody_stands_behind_and_no_other() -> None:
     lines = Lines({"x": (0, 9), "y": (0, 9)})
     early_x, _, either = (joined(lines, *names)[0] for names in ("x", "y", "xy"))
     joined(lines, "y")
-    assert lines.leave(either, NOW).shifts == (Shift((frozenset("y"),), either.number),)
+    assert lines.leave(either, NOW) == Changes(moved=(Y,))
     late = joined(lines, "x", "y")[0]
-    shift = lines.leave(early_x, NOW).shifts
-    assert shift == (Shift((frozenset("xy"),), early_x.number),)
+    assert lines.leave(early_x, NOW) == Changes(moved=(XY,))
     assert lines.place(late).position == 3
 
 
@@ -341,6 +476,12 @@ def test_where_nobody_stands_behind_nothing_is_told() -> None:
     lines = Lines({"x": (1, 9)})
     running, last = joined(lines, "x", count=2)
     assert lines.release(running, NOW) == Changes(grants=(Grant(last, "x"),))
+
+
+def test_one_who_comes_last_moves_nobody() -> None:
+    lines = Lines({"x": (0, 9)})
+    joined(lines, "x", count=2)
+    assert lines.join("x", NOW)[1] == Changes()
 
 
 # ---- questions -------------------------------------------------------------------------------------------------------
@@ -372,204 +513,12 @@ def test_a_ticket_for_no_upstream_or_an_unknown_one_is_a_key_error(upstreams: li
     assert lines.lines() == {}
 
 
-# ---- the model -------------------------------------------------------------------------------------------------------
-
-UPSTREAMS = ("x", "y", "z")
-SETS = st.sets(st.sampled_from(UPSTREAMS), min_size=1).map(frozenset)
-
-
-@dataclass
-class Naive:
-    """The rules, read aloud over two lists. Nothing is indexed and nothing is remembered between two questions."""
-
-    slots: dict[str, int]
-    queue: dict[str, int]
-    max_waiting: int | None
-    waiting: list[Ticket] = field(default_factory=list)  # by arrival
-    running: list[tuple[Ticket, str]] = field(default_factory=list)
-
-    def free(self, upstream: str) -> int:
-        return self.slots[upstream] - sum(1 for _, name in self.running if name == upstream)
-
-    def admissible(self, upstreams: frozenset[str]) -> set[str]:
-        return {name for name in upstreams if self.free(name) > 0}
-
-    def meeting(self, upstreams: frozenset[str]) -> list[Ticket]:
-        return [ticket for ticket in self.waiting if ticket.upstreams & upstreams]
-
-    def refuses(self, upstreams: frozenset[str], size: int) -> bool:
-        if self.admissible(upstreams):
-            return False
-        if len(self.meeting(upstreams)) >= sum(self.queue[name] for name in upstreams):
-            return True
-        return self.max_waiting is not None and sum(other.size for other in self.waiting) + size > self.max_waiting
-
-    def due(self) -> Ticket | None:
-        """Whoever must be granted next; None when nobody may be."""
-        return next((ticket for ticket in self.waiting if self.admissible(ticket.upstreams)), None)
-
-    def place(self, ticket: Ticket) -> Place:
-        meeting = self.meeting(ticket.upstreams)
-        return Place(1 + sum(1 for other in meeting if other.number < ticket.number), len(meeting))
-
-    def positions(self) -> dict[Ticket, int]:
-        return {ticket: self.place(ticket).position for ticket in self.waiting}
-
-    def phase(self, ticket: Ticket) -> Phase:
-        if ticket in self.waiting:
-            return Phase.WAITING
-        return Phase.RUNNING if self.holds(ticket) is not None else Phase.GONE
-
-    def holds(self, ticket: Ticket) -> str | None:
-        """The upstream on which `ticket` runs."""
-        return next((upstream for other, upstream in self.running if other == ticket), None)
-
-    def remove(self, ticket: Ticket) -> None:
-        self.waiting = [other for other in self.waiting if other != ticket]
-        self.running = [pair for pair in self.running if pair[0] != ticket]
-
-
-class AgainstTheModel(RuleBasedStateMachine):
-    """Any sequence of commands: every grant, place, refusal and shift is what the rules say."""
-
-    tickets = Bundle("tickets")
-
-    @initialize(
-        slots=st.fixed_dictionaries({name: st.integers(0, 3) for name in UPSTREAMS}),
-        queue=st.fixed_dictionaries({name: st.integers(0, 5) for name in UPSTREAMS}),
-        max_waiting=st.none() | st.integers(0, 12),
-    )
-    def begin(self, slots: dict[str, int], queue: dict[str, int], max_waiting: int | None) -> None:
-        self.lines = Lines({name: (slots[name], queue[name]) for name in UPSTREAMS}, max_waiting)
-        self.naive = Naive(dict(slots), queue, max_waiting)
-        self.all: list[Ticket] = []
-        self.now = 0.0
-
-    def tick(self) -> float:
-        self.now += 1.0
-        return self.now
-
-    @rule(target=tickets, upstreams=SETS, size=st.integers(0, 3), count=st.integers(1, 4))
-    def join(self, upstreams: frozenset[str], size: int, count: int) -> object:
-        return multiple(*(ticket for _ in range(count) if (ticket := self.join_one(upstreams, size)) is not None))
-
-    def join_one(self, upstreams: frozenset[str], size: int) -> Ticket | None:
-        known = self.naive.positions()
-        if self.naive.refuses(upstreams, size):
-            with pytest.raises(Busy):
-                self.lines.join(upstreams, self.tick(), size)
-            return None
-        ticket, changes = self.lines.join(upstreams, self.tick(), size)
-        assert (ticket.upstreams, ticket.size) == (upstreams, size)
-        assert all(ticket.number > other.number for other in self.all), "numbers ascend"
-        self.all.append(ticket)
-        self.naive.waiting.append(ticket)
-        known[ticket] = self.naive.place(ticket).position
-        self.check(changes, known)
-        return ticket
-
-    @rule(ticket=tickets)
-    def leave(self, ticket: Ticket) -> None:
-        known = self.naive.positions()
-        self.naive.remove(ticket)
-        self.check(self.lines.leave(ticket, self.tick()), known)
-
-    @rule(ticket=tickets)
-    def leave_twice(self, ticket: Ticket) -> None:
-        self.leave(ticket)
-        assert self.lines.leave(ticket, self.tick()) == Changes()
-
-    @rule(ticket=tickets)
-    def release(self, ticket: Ticket) -> None:
-        known = self.naive.positions()
-        if self.naive.phase(ticket) is Phase.RUNNING:
-            self.naive.remove(ticket)
-        self.check(self.lines.release(ticket, self.tick()), known)
-
-    @rule(target=tickets, ticket=tickets)
-    def retry(self, ticket: Ticket) -> object:
-        known = self.naive.positions()
-        upstream = self.naive.holds(ticket)
-        others = ticket.upstreams - {upstream}
-        result = self.lines.retry(ticket, self.tick())
-        if upstream is None or not others:
-            assert result is None
-            return multiple()
-        again, changes = result or (None, Changes())
-        assert again == Ticket(ticket.number, frozenset(others), ticket.size)
-        self.naive.remove(ticket)
-        self.naive.waiting = sorted([*self.naive.waiting, again], key=lambda waiting: waiting.number)
-        known[again] = self.naive.place(again).position
-        self.all.append(again)
-        self.check(changes, known)
-        return again
-
-    @rule(ticket=tickets)
-    def leave_of_one_who_was_granted_this_very_moment(self, ticket: Ticket) -> None:
-        known = self.naive.positions()
-        self.naive.remove(ticket)
-        changes = self.lines.leave(ticket, self.tick())
-        self.check(changes, known)
-        for grant in changes.grants:
-            self.leave(grant.ticket)
-
-    @rule(upstream=st.sampled_from(UPSTREAMS), slots=st.integers(0, 4))
-    def resize(self, upstream: str, slots: int) -> None:
-        known = self.naive.positions()
-        self.naive.slots[upstream] = slots
-        self.check(self.lines.resize(upstream, slots, self.tick()), known)
-
-    def check(self, changes: Changes, known: dict[Ticket, int]) -> None:
-        """Each grant in its turn (rules 1 and 3), none left out (2), and the shifts lead from `known` to the truth."""
-        for grant in changes.grants:
-            due = self.naive.due()
-            assert due is not None, f"{grant}, and nobody was due"
-            assert grant.ticket == due
-            admissible = self.naive.admissible(due.upstreams)
-            assert grant.upstream in admissible
-            assert self.naive.free(grant.upstream) == max(map(self.naive.free, admissible))
-            self.naive.remove(due)
-            self.naive.running.append((due, grant.upstream))
-        assert self.naive.due() is None, "a slot is idle while somebody who may have it waits"
-        self.check_shifts(changes.shifts, known)
-
-    def check_shifts(self, shifts: tuple[Shift, ...], known: dict[Ticket, int]) -> None:
-        for shift in shifts:
-            assert len(set(shift.lines)) == len(shift.lines)
-            moved = [t for t in known if t.upstreams in shift.lines and t.number > shift.behind]
-            assert {ticket.upstreams for ticket in moved} == set(shift.lines), "a line in which nobody moves"
-            for ticket in moved:
-                known[ticket] += shift.by
-        assert {ticket: known[ticket] for ticket in self.naive.waiting} == self.naive.positions()
-
-    @invariant()
-    def every_place_and_every_phase_is_what_the_model_says(self) -> None:
-        for ticket in self.all:
-            assert self.lines.phase(ticket) is self.naive.phase(ticket)
-        for ticket in self.naive.waiting:
-            assert self.lines.place(ticket) == self.naive.place(ticket)
-
-    @invariant()
-    def every_line_holds_who_the_model_says_in_order(self) -> None:
-        for upstreams, length in self.lines.lines().items():
-            expected = [ticket for ticket in self.naive.waiting if ticket.upstreams == upstreams]
-            assert list(self.lines.waiting(upstreams)) == expected
-            assert length == len(expected)
-
-    @invariant()
-    def every_slot_is_held_by_whom_the_model_says(self) -> None:
-        for name in UPSTREAMS:
-            expected = [ticket for ticket, upstream in self.naive.running if upstream == name]
-            assert list(self.lines.room(name).running) == expected
-            assert self.lines.room(name).free == self.naive.free(name)
-            assert len(self.lines.held_since([name])) == len(expected)
-
-
-AgainstTheModel.TestCase.settings = settings(
-    max_examples=150,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,  # a run that fails must fail again
-    suppress_health_check=[HealthCheck.too_slow],
-)
-TestAgainstTheModel = AgainstTheModel.TestCase
+def test_the_bound_on_memory_may_change_and_whoever_waits_stays() -> None:
+    lines = Lines({"x": (0, 9)}, max_waiting=100)
+    first, _ = lines.join("x", NOW, size=100)
+    lines.bound(50)
+    assert lines.phase(first) is Phase.WAITING
+    with pytest.raises(Busy, match="100 of max_waiting = 50 bytes"):
+        lines.join("x", NOW, size=1)
+    lines.bound(101)
+    lines.join("x", NOW, size=1)

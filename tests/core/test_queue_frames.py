@@ -8,7 +8,7 @@ import pytest
 
 from slotline.core.errors import Invalid
 from slotline.core.line import Place
-from slotline.core.queue_frames import KEEP_ALIVE, QueueForm, Told, chosen, frame
+from slotline.core.queue_frames import KEEP_ALIVE, QueueForm, Told, chosen, frame, nameless
 
 TOLD = Told(Place(3, 5), 12.4)
 UNKNOWN = Told(Place(1, 1), None)
@@ -93,3 +93,16 @@ def test_a_long_wrong_header_is_cut_in_the_message() -> None:
     with pytest.raises(Invalid) as refused:
         chosen("y" * 5000, QueueForm.EVENT)
     assert str(refused.value).endswith(f"got {'y' * 80!r}")
+
+
+@pytest.mark.parametrize(
+    ("form", "theirs"),
+    [
+        (QueueForm.EVENT, QueueForm.COMMENT),
+        (QueueForm.PING, QueueForm.COMMENT),
+        (QueueForm.COMMENT, QueueForm.COMMENT),
+        (QueueForm.OFF, QueueForm.OFF),
+    ],
+)
+def test_on_openais_routes_no_place_is_an_event_with_a_name(form: QueueForm, theirs: QueueForm) -> None:
+    assert nameless(form) is theirs

@@ -72,7 +72,9 @@ BODIES = {
 
 @pytest.mark.parametrize("name", BODIES)
 def test_any_cut_gives_the_same_events(name: str) -> None:
-    """Edge cases 80, 81: names, line ends, comments, `data:` without a space, and no dependence on the network."""
+    """B52, B53, B54, B56, B62.
+
+    Edge cases 80, 81: names, line ends, comments, `data:` without a space, and no dependence on the network."""
     body, expected = BODIES[name]
     for pieces in cut_everywhere(body):
         assert events(*pieces) == expected, pieces
@@ -100,6 +102,7 @@ def test_any_cut_gives_the_same_events(name: str) -> None:
     st.lists(st.integers(min_value=0, max_value=200)),
 )
 def test_any_cuts_of_any_body_give_the_same_events(parts: list[bytes], cuts: list[int]) -> None:
+    """B53, B54."""
     body = b"".join(parts)
     edges = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
     pieces = [body[a:b] for a, b in pairwise(edges)]
@@ -122,6 +125,7 @@ def test_events_come_as_soon_as_their_blank_line_is_there() -> None:
 
 
 def test_comments_are_counted_as_signs_of_life_and_are_no_events() -> None:
+    """B56, B59."""
     parser = Parser(LIMIT)
     assert parser.feed(b": one\n\n:two\ndata: a\n:\n\n: three") == [Event("message", b"a")]
     assert parser.comments == 3
@@ -139,6 +143,7 @@ def test_comments_may_go_on_for_ever() -> None:
 
 @pytest.mark.parametrize("size", [300, 1 << 20])
 def test_an_event_up_to_the_limit_passes_whatever_the_cuts(size: int) -> None:
+    """B55."""
     payload = b"x" * size
     body = b"data: " + payload + b"\n\n"
     expected = [("message", payload)]
@@ -161,7 +166,7 @@ def test_an_event_up_to_the_limit_passes_whatever_the_cuts(size: int) -> None:
     ],
 )
 def test_an_event_beyond_the_limit_is_refused_and_the_limit_named(pieces: list[bytes]) -> None:
-    """Also before its end has come: nothing is gathered without bound."""
+    """B55. Also before its end has come: nothing is gathered without bound."""
     parser = Parser(100)
     for piece in pieces[:-1]:
         parser.feed(piece)
@@ -196,6 +201,7 @@ def test_an_endless_line_is_refused_while_it_grows() -> None:
 
 @pytest.mark.parametrize("html", [b"<html>\n", b"<!DOCTYPE html>\r\n<p>502</p>", b"<h1>Bad gateway</h1>\n\n"])
 def test_a_proxys_error_page_in_the_stream_is_a_failure(html: bytes) -> None:
+    """B63."""
     parser = Parser(LIMIT)
     parser.feed(b"data: a\n\n")
     with pytest.raises(Protocol, match="HTML: <"):

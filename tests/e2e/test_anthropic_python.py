@@ -9,12 +9,14 @@ from typing import Any
 import anthropic
 import msgspec
 import pytest
-from anthropic import AsyncAnthropic
+from anthropic import Anthropic, AsyncAnthropic
 from anthropic.types import Message
+from pydantic import BaseModel
 
 from fakes.stage import Stage
 from slotline.stub.received import Ask as Asked
 from slotline.stub.received import count_tokens
+from slotline.stub.script import Done, Finish, Head, Role, Script, Text, Usage
 from slotline.stub.standard import ok, status, tool_call
 
 MOUNTS = ["/llm", ""]
@@ -22,6 +24,12 @@ PROMPT_TOKENS = count_tokens(msgspec.convert({"messages": [{"role": "user", "con
 TEXT = "token-0 token-1 token-2 token-3 token-4"
 
 Ask = Callable[[AsyncAnthropic, str], Awaitable[Message]]
+
+
+class Place(BaseModel):
+    """What a structured answer is to be."""
+
+    city: str
 
 
 def client(stage: Stage, mount: str) -> AsyncAnthropic:
@@ -114,6 +122,37 @@ async def test_a_tool_call_arrives_whole_and_its_result_goes_back(stage: Stage, 
     assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
     assert sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"] == call.id
     assert sent[2]["content"] == "two"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_in_a_given_shape_is_parsed(stage: Stage, *, stream: bool) -> None:
+    """Structured output: the upstream gets the schema, and the client a value of the class that it asked for."""
+    stage.stub.play(Script((Head(), Role(), Text('{"city":'), Text('"Ulm"}'), Finish(), Usage(), Done())))
+    arguments: Any = {"model": "stub", "max_tokens": 64, "messages": [{"role": "user", "content": "where?"}]}
+    async with client(stage, "") as vendor:
+        if stream:
+            async with vendor.messages.stream(output_format=Place, **arguments) as events:
+                message: Any = await events.get_final_message()
+        else:
+            message = await vendor.messages.parse(output_format=Place, **arguments)
+    assert message.parsed_output == Place(city="Ulm")
+    format_ = stage.stub.requests[-1].body["response_format"]
+    assert format_["type"] == "json_schema"
+    assert format_["json_schema"]["schema"]["required"] == ["city"]
+
+
+@pytest.mark.parametrize("mount", MOUNTS)
+async def test_the_client_that_blocks_gets_the_same(stage: Stage, mount: str) -> None:
+    """The synchronous client, in a thread of its own, whole and by its helper."""
+
+    def asked() -> list[str]:
+        with Anthropic(base_url=stage.gateway.url + mount, api_key="any", max_retries=0) as vendor:
+            arguments: Any = {"model": "stub", "max_tokens": 64, "messages": [{"role": "user", "content": "hello"}]}
+            whole: Any = vendor.messages.create(**arguments)
+            with vendor.messages.stream(**arguments) as stream:
+                return [whole.content[0].text, stream.get_final_text()]
+
+    assert await asyncio.to_thread(asked) == [TEXT, TEXT]
 
 
 async def test_its_error_classes_fit(stage: Stage) -> None:

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from fakes.stage import Stage
+from slotline.stub.script import Done, Finish, Head, Role, Script, Text, Usage
+from slotline.stub.standard import ok, tool_call
 
 NODE = Path(__file__).parent / "node"
 TEXT = "token-0 token-1 token-2 token-3 token-4"
@@ -64,6 +66,27 @@ async def test_it_gets_the_right_message(stage: Stage, mount: str, way: str, *, 
     assert got["stop_reason"] == "end_turn"
     assert got["usage"]["output_tokens"] == 5
     assert got["usage"]["input_tokens"] + got["usage"]["cache_read_input_tokens"] > 0
+
+
+async def test_a_tool_call_arrives_whole_and_its_result_goes_back(stage: Stage) -> None:
+    """What the client sends back next turn, with the tool's result, is accepted and keeps its meaning."""
+    stage.stub.play(tool_call("lookup", '{"query":"slots"}'), ok(2))
+    first, second = await message(await asked(stage.gateway.url, "stub", "tools"))
+    call = first["content"][-1]
+    assert first["stop_reason"] == "tool_use"
+    assert (call["type"], call["name"], call["input"]) == ("tool_use", "lookup", {"query": "slots"})
+    assert second["stop_reason"] == "end_turn"
+    sent = stage.stub.requests[-1].body["messages"]
+    assert [each["role"] for each in sent] == ["user", "assistant", "tool"]
+    assert sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"] == call["id"]
+
+
+async def test_an_answer_in_a_given_shape_is_parsed(stage: Stage) -> None:
+    """Structured output: the upstream gets the schema, and the client the value."""
+    stage.stub.play(Script((Head(), Role(), Text('{"city":'), Text('"Ulm"}'), Finish(), Usage(), Done())))
+    assert await message(await asked(stage.gateway.url, "stub", "parsed")) == {"city": "Ulm"}
+    format_ = stage.stub.requests[-1].body["response_format"]
+    assert format_["json_schema"]["schema"]["required"] == ["city"]
 
 
 @pytest.mark.engine

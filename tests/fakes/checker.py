@@ -122,9 +122,12 @@ class CheckedStream:
         return [frame.comment for frame in self.frames if not frame.name]
 
 
-def check(raw: bytes, *, whole: bool = True) -> CheckedStream:
-    """The body of a streamed answer, checked. `whole=False` allows it to stop anywhere between two frames."""
-    checked = _Checker()
+def check(raw: bytes, *, whole: bool = True, beats: bool = False) -> CheckedStream:
+    """The body of a streamed answer, checked. `whole=False` allows it to stop anywhere between two frames.
+
+    `beats`: an old client may be kept by empty deltas in a text block that has text.
+    """
+    checked = _Checker(beats=beats)
     for number, frame in enumerate(split(raw)):
         try:
             checked.take(frame)
@@ -184,8 +187,9 @@ def _no_constant(name: str) -> Any:
 
 
 class _Checker:
-    def __init__(self) -> None:
+    def __init__(self, *, beats: bool = False) -> None:
         self.stream = CheckedStream()
+        self._beats = beats
         self.ended = False
         self._open: dict[str, Any] | None = None
         self._json = ""
@@ -294,7 +298,8 @@ class _Checker:
         elif key == "partial_json":
             self._json += delta[key]
         else:
-            assert delta[key] or key == "thinking", "an empty text delta"  # empty thinking is a heartbeat
+            beat = key == "thinking" or (self._beats and block[key])  # empty thinking is a heartbeat
+            assert delta[key] or beat, "an empty text delta"
             block[key] += delta[key]
 
     def _content_block_stop(self, data: dict[str, Any]) -> None:

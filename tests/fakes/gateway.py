@@ -14,13 +14,14 @@ from typing import Any
 
 from fakes.checker import check
 from fakes.product import Answered, Caller, ask, calling, fetch
-from slotline.config import Config, ModelConfig, ServerConfig, UpstreamConfig
+from slotline.config import AdminConfig, Config, KeyConfig, ModelConfig, ServerConfig, UpstreamConfig
+from slotline.core.anthropic.clients import BEAT_AFTER
 from slotline.core.kind import Kind
 from slotline.core.limits import Limits
 from slotline.relay import Relay
 from slotline.stub import Stub
 from slotline.stub.standard import ok
-from slotline.wiring import gateway
+from slotline.wiring import Gateway, gateway
 
 MESSAGES = "/llm/v1/messages"
 PATIENT = ServerConfig(port=0, grace=30.0, keepalive=30.0)
@@ -116,6 +117,7 @@ class Front:
     relay: Relay
     log: Log
     idle: set[asyncio.Task[Any]]  # the tasks there are when nothing is going on
+    gateway: Gateway
 
     @property
     def outcomes(self) -> list[str]:
@@ -193,13 +195,18 @@ async def fronted(
     url: str | None = None,
     kind: Kind | None = None,
     pin_slots: bool = True,
+    one_model: bool = False,
     api_key_env: str | None = None,
     models: tuple[ModelConfig, ...] = (),
     before: tuple[UpstreamConfig, ...] = (),
+    keys: tuple[KeyConfig, ...] = (),
+    beat_after: float = BEAT_AFTER,
+    admin: str | None = None,
 ) -> AsyncIterator[Front]:
     """A gateway before a stub, each with `slots` slots; None: as many as the stub tells.
 
     `url`: where the gateway looks for it, if not where it is. `before`: upstreams that are preferred to it.
+    `admin`: the variable that holds the operator's token.
     """
     stub = stub or Stub(slots=slots or 1, tokens=3)
     with _logged() as log:
@@ -212,12 +219,20 @@ async def fronted(
                 queue_wait=queue_wait,
                 kind=kind,
                 pin_slots=pin_slots,
+                one_model=one_model,
                 api_key_env=api_key_env,
                 limits=Limits(poll=0.05) if limits is None else limits,
             )
-            config = Config(source="a test", server=server, upstreams=(*before, upstream), models=models)
-            async with gateway(config, None, lambda _: None) as running:
-                yield Front(stub, running.url, running.relay, log, asyncio.all_tasks())
+            config = Config(
+                source="a test",
+                server=server,
+                upstreams=(*before, upstream),
+                models=models,
+                keys=keys,
+                admin=AdminConfig(token_env=admin),
+            )
+            async with gateway(config, None, lambda _: None, beat_after=beat_after) as running:
+                yield Front(stub, running.url, running.relay, log, asyncio.all_tasks(), running)
 
 
 @contextmanager

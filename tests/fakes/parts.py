@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from slotline.core.errors import Protocol, SlotlineError, StreamClosedEarly
+from slotline.core.habits import Run
 from slotline.core.kind import Kind, Terms, Traits
 from slotline.core.limits import Limits
 from slotline.core.liveness import State
+from slotline.core.openai.chunk import Progress
+from slotline.core.party import Party
 from slotline.core.queue_frames import Told
 from slotline.relay import ClientGone
 
@@ -28,6 +31,7 @@ class Turn:
     news: asyncio.Queue[Told | str | SlotlineError]
     refusal: SlotlineError | None
     upstream: str | None = None
+    number: int | None = None
 
     async def __aenter__(self) -> Self:
         if self.refusal is not None:
@@ -67,10 +71,23 @@ class Gate:
     news: asyncio.Queue[Told | str | SlotlineError] = field(default_factory=asyncio.Queue)
     refusal: SlotlineError | None = None
     asked: list[tuple[set[str], int]] = field(default_factory=list)
+    places: list[int | None] = field(default_factory=list)  # that were asked for
+    parties: list[Party] = field(default_factory=list)
 
-    def turn(self, upstreams: Collection[str], size: int) -> Turn:
+    def turn(
+        self,
+        upstreams: Collection[str],
+        size: int,
+        party: Party,
+        *,
+        model: str,
+        run: Run,
+        place: int | None,
+    ) -> Turn:
         self.asked.append((set(upstreams), size))
-        return Turn(self.journal, self.news, self.refusal)
+        self.places.append(place)
+        self.parties.append(party)
+        return Turn(self.journal, self.news, self.refusal, number=place or len(self.asked))
 
     def close(self) -> None:
         self.journal.append("gate closed")
@@ -108,6 +125,7 @@ class Upstream:
     closed_since: float | None = None
 
     remembers = True
+    quiet = 0.0
 
     @contextmanager
     def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> Iterator[Seat]:
@@ -165,11 +183,14 @@ class Dialect:
 
     route: str = "/v1/chat/completions"
     stream: bool = True
+    user: str | None = None
     done: bool = False
     pieces: int = 0
     thought: int = 0
+    progress: Progress | None = None
     completion: str | None = None
     thinking_budget: int | None = None
+    most: int | None = None
     notes: Sequence[str] = ()
     shelved: int = 0
     forced_at: int | None = None
@@ -242,6 +263,8 @@ class Reply:
         self.reads.set()
 
     checks: int = 0
+    written: int = 0
+    quiet: float | None = None
 
     def check(self) -> None:
         self.checks += 1

@@ -128,9 +128,10 @@ class Caller:
     async def send(self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None) -> None:
         """Sends one request; `body`: bytes as they are, anything else as JSON."""
         payload = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
-        lines = [f"{method} {path} HTTP/1.1", "host: test", f"content-length: {len(payload)}"]
-        lines += [f"{name}: {value}" for name, value in {"content-type": "application/json", **(headers or {})}.items()]
-        self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + payload)
+        fields = {"host": "127.0.0.1", "content-type": "application/json", **(headers or {})}
+        lines = [f"{method} {path} HTTP/1.1", f"content-length: {len(payload)}"]
+        lines += [f"{name}: {value}" for name, value in fields.items()]
+        self.writer.write("\r\n".join(lines).encode(errors="surrogateescape") + b"\r\n\r\n" + payload)
         await self.writer.drain()
 
     async def head(self) -> Answered:

@@ -262,3 +262,13 @@ def test_without_queue_frames_the_same_stream_is_left() -> None:
     left = drop_queue_frames(told)
     assert left == b': keep-alive\n\nevent: ping\ndata: {"type":"ping"}\n\n' + GOOD
     assert check(left).places == []
+
+
+def test_beats_in_a_text_that_has_begun_are_allowed_where_they_are_expected() -> None:
+    empty = delta(0, type="text_delta", text="")
+    beaten = start() + TEXT_START + delta(0, type="text_delta", text="hi") + empty + stop(0) + end()
+    assert check(beaten, beats=True).text == "hi"
+    with pytest.raises(AssertionError, match="an empty text delta"):
+        check(beaten)
+    with pytest.raises(AssertionError, match="an empty text delta"):
+        check(start() + TEXT_START + empty + stop(0) + end(), beats=True)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from slotline.core.errors import Busy, QueueTimeout, ShuttingDown, SlotlineError
+from slotline.core.errors import Busy, LimitReached, QueueTimeout, ShuttingDown, SlotlineError, Withdrawn
 from slotline.core.line import Phase, Place
+from slotline.core.party import NOBODY, FairBy, Party
 from slotline.core.queue_frames import Told
 from slotline.gate.local import Berth, LocalGate
 from slotline.gate.turn import Turn
@@ -26,8 +27,8 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def gate_with(*, jitter: Callable[[], float] = lambda: 0.5, **berths: Berth) -> LocalGate:
-    return LocalGate(berths, asyncio.get_running_loop().time, jitter)
+def gate_with(*, jitter: Callable[[], float] = lambda: 0.5, fair_by: FairBy = FairBy.KEY, **berths: Berth) -> LocalGate:
+    return LocalGate(berths, asyncio.get_running_loop().time, jitter, fair_by=fair_by)
 
 
 def assert_empty(gate: LocalGate) -> None:
@@ -79,9 +80,16 @@ class Scene:
     gate: LocalGate
     callers: list[Caller] = field(default_factory=list)
 
-    async def come(self, *upstreams: str, hold: float | None = None) -> Caller:
+    async def come(
+        self,
+        *upstreams: str,
+        hold: float | None = None,
+        party: Party = NOBODY,
+        model: str = "",
+        place: int | None = None,
+    ) -> Caller:
         """One more caller, who has joined, and has heard what there is to hear, when this returns."""
-        caller = Caller(self.gate.turn(upstreams or ("x",)), hold)
+        caller = Caller(self.gate.turn(upstreams or ("x",), 0, party, model=model, place=place), hold)
         caller.task = asyncio.create_task(caller.run())
         self.callers.append(caller)
         await asyncio.sleep(0)
@@ -456,6 +464,149 @@ async def test_those_who_are_granted_while_a_long_line_is_told_are_passed_over_b
     assert all(turn.upstream == "x" for turn in turns[2:652])
     for turn in turns:
         await turn.__aexit__()
+
+
+# ---- parties ---------------------------------------------------------------------------------------------------------
+
+A, B = Party("a"), Party("b")
+
+
+async def test_keys_take_turns_and_whoever_is_passed_by_a_newcomer_is_told_so() -> None:
+    gate = gate_with(x=Berth(1, MANY))
+    async with scene(gate) as it:
+        many = [await it.come(party=A, hold=2.0) for _ in range(6)]
+        other = await it.come(party=B, hold=2.0)
+        await asyncio.sleep(1.0)
+        assert other.positions == [1]
+        assert [caller.positions for caller in many[1:]] == [[1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]
+        await asyncio.sleep(12.0)
+        assert [caller.started for caller in [*many, other]] == [0.0, 4.0, 6.0, 8.0, 10.0, 12.0, 2.0]
+
+
+async def test_the_first_places_hear_of_a_newcomer_before_them_at_once_and_the_others_within_100_ms() -> None:
+    gate = gate_with(x=Berth(1, MANY))
+    async with scene(gate) as it:
+        many = [await it.come(party=A) for _ in range(6)]
+        await asyncio.sleep(1.0)
+        await it.come(party=B)
+        await settle()
+        assert [caller.positions[-1] for caller in many[1:]] == [2, 3, 3, 4, 5]
+        await asyncio.sleep(0.1)
+        assert [caller.positions[-1] for caller in many[1:]] == [2, 3, 4, 5, 6]
+
+
+async def test_a_request_is_taken_to_need_what_others_did() -> None:
+    gate = gate_with(x=Berth(1, MANY))
+    costs: list[float] = []
+    for _ in range(2):
+        async with gate.turn(["x"]) as turn:
+            assert turn.ticket is not None
+            costs.append(turn.ticket.cost)
+            await asyncio.sleep(7.0)
+    assert costs == [10.0, 7.0], "before the first has been measured, all are taken to need the same"
+
+
+async def test_flows_take_turns_where_the_gate_is_told_so() -> None:
+    gate = gate_with(x=Berth(1, MANY), fair_by=FairBy.FLOW)
+    async with scene(gate) as it:
+        callers = [await it.come(party=Party("a", flow)) for flow in "112"]
+        assert callers[-1].positions == [1]
+
+
+async def test_a_key_with_too_many_waiting_is_told_when_to_come_again() -> None:
+    gate = gate_with(x=Berth(1, MANY))
+    async with scene(gate) as it:
+        limited = Party("a", waiting=1)
+        for _ in range(2):
+            await it.come(party=limited)
+        refused = await it.come(party=limited)
+        assert isinstance(refused.error, LimitReached)
+        assert str(refused.error) == "1 requests of this key wait already, and at most 1 may"
+        assert refused.error.retry_after is not None
+        assert 1 <= refused.error.retry_after <= 60
+
+
+async def test_an_exclusive_berth_serves_one_model_at_a_time() -> None:
+    gate = gate_with(x=Berth(2, MANY, exclusive=True))
+    async with scene(gate) as it:
+        first, other = await it.come(model="m"), await it.come(model="n")
+        assert (granted(first), granted(other)) == (True, False)
+        first.finish.set()
+        await settle()
+        assert granted(other)
+
+
+async def test_one_that_left_has_its_place_again_by_its_number() -> None:
+    gate = gate_with(x=Berth(1, MANY))
+    async with scene(gate) as it:
+        assert gate.turn(["x"]).number is None
+        _, first, second, third = await it.crowd(4)
+        number = second.turn.number
+        second.cancel()
+        await settle()
+        again = await it.come(place=number)
+        assert (again.turn.number, again.positions) == (number, [2])
+        await settle()
+        assert (first.positions, third.positions) == ([1], [3, 2, 3])
+
+
+# ---- upstreams come and go -------------------------------------------------------------------------------------------
+
+
+async def test_a_new_upstream_serves_those_who_come_for_it() -> None:
+    gate = gate_with(x=Berth(1, MANY))
+    async with scene(gate) as it:
+        await it.come("x")
+        waits = await it.come("x")
+        gate.open("y", Berth(1, MANY, queue_wait=3.0))
+        assert granted(await it.come("x", "y"))
+        late = await it.come("y")
+        await asyncio.sleep(3.1)
+        assert isinstance(late.error, QueueTimeout)
+        assert waits.ended() is None
+    gate.retire("y")
+    assert_empty(gate)
+
+
+async def test_whoever_waits_for_a_retired_upstream_alone_is_told_so_and_the_others_wait_on() -> None:
+    gate = gate_with(x=Berth(1, MANY), y=Berth(0, MANY))
+    async with scene(gate) as it:
+        running, alone, either = await it.come("x"), await it.come("x"), await it.come("x", "y")
+        gate.retire("x")
+        await settle()
+        assert isinstance(alone.error, Withdrawn)
+        assert (running.error, either.error) == (None, None)
+        assert either.positions == [2, 1]
+        running.finish.set()
+        await settle()
+        assert not granted(either), "the slot of an upstream that is no more is nobody's"
+        gate.resize("x", 1)
+        gate.resize("y", 1)
+        await settle()
+        assert either.turn.upstream == "y"
+
+
+async def test_a_request_that_was_on_its_way_when_its_upstream_was_retired_is_told_so_or_waits_for_the_others() -> None:
+    gate = gate_with(x=Berth(1, MANY), y=Berth(1, MANY))
+    async with scene(gate) as it:
+        gate.retire("x")
+        late = await it.come("x")
+        assert isinstance(late.error, Withdrawn)
+        assert (await it.come("x", "y")).turn.upstream == "y"
+        gate.open("x", Berth(1, MANY))
+        assert (await it.come("x")).turn.upstream == "x"
+
+
+async def test_an_amended_berth_holds_for_those_who_come_and_its_slots_are_left_to_resize() -> None:
+    gate = gate_with(x=Berth(1, 1))
+    async with scene(gate) as it:
+        await it.crowd(2)
+        gate.amend("x", Berth(5, 2, queue_wait=4.0))
+        assert gate.lines.room("x").slots == 1
+        late = await it.come()
+        assert late.positions == [2]
+        await asyncio.sleep(4.1)
+        assert isinstance(late.error, QueueTimeout)
 
 
 # ---- queue_wait ------------------------------------------------------------------------------------------------------

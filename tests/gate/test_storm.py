@@ -108,7 +108,7 @@ class Storm:
         async for told in turn:
             assert 1 <= told.place.position <= told.place.length
             self.check_the_cap()
-        assert turn.upstream in turn.upstreams
+        assert turn.upstream in turn.ask.upstreams
 
     def note(self, stay: Stay, turn: Turn) -> None:
         """As a turn is about to give up its place or slot: when it was granted, even if it never came to know."""
@@ -173,7 +173,7 @@ def assert_nothing_is_left(storm: Storm) -> None:
     assert set(gate.lines.lines().values()) == {0}
     assert all(gate.lines.phase(stay.turn.ticket) is Phase.GONE for stay in storm.stays if stay.turn.ticket is not None)
     assert (gate._turns, gate._stirred, gate._telling) == ({}, {}, False)
-    assert (gate.lines._waiting, gate.lines._running) == ({}, {})
+    assert (gate.lines._crowd.tickets, gate.lines._running) == ({}, {})
     assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
 
 

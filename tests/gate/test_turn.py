@@ -10,7 +10,7 @@ import pytest
 from slotline.core.errors import Busy, QueueTimeout, ShuttingDown
 from slotline.core.line import Place
 from slotline.core.queue_frames import Told
-from slotline.gate.turn import FIRST, Turn
+from slotline.gate.turn import FIRST, Ask, Turn
 
 pytestmark = pytest.mark.looptime
 
@@ -23,7 +23,7 @@ class Gate:
     refusal: Exception | None = None
 
     def turn(self) -> Turn:
-        return Turn(["x"], 0, self.join, self.leave, self.retry)
+        return Turn(Ask(["x"]), self.join, self.leave, self.retry)
 
     def join(self, _: Turn) -> None:
         self.log.append("join")

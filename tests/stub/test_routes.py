@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 from typing import Any
 
 import aiohttp
+import pytest
 
 from slotline.core.kind import Kind
 from slotline.stub import Stub
-from slotline.stub.standard import held
-from stub.wire import answer, chat, posted
+from slotline.stub.standard import error, held, thinking
+from stub.wire import answer, chat, chunks, posted
 
 
 async def ask(stub: Stub, path: str, body: Any = None) -> tuple[int, Any]:
@@ -113,3 +116,43 @@ async def test_a_server_of_kind_openai_has_models_and_chat_and_nothing_of_llama_
         raw = await answer(stub)
         assert b"timings" not in raw
         assert b"llama" not in raw
+
+
+# ---- the older routes ------------------------------------------------------------------------------------------------
+
+
+async def test_a_plain_prompt_is_completed_in_a_slot_by_any_script_as_a_stream_of_texts() -> None:
+    async with Stub(slots=1) as stub:
+        stub.play(thinking(1, 2))
+        async with posted(stub, {"model": "m", "prompt": "once", "stream": True}, "/v1/completions") as (reader, _):
+            raw = await reader.read()
+        told = chunks(raw)
+        assert [each["choices"][0]["text"] for each in told] == ["", "thought-0", "token-0", " token-1", ""]
+        assert told[-1]["choices"][0]["finish_reason"] == "stop"
+        assert {each["object"] for each in told} == {"text_completion"}
+        (received,) = stub.requests
+        assert (received.slot, received.path, received.model) == (0, "/v1/completions", "m")
+
+
+async def test_a_plain_prompt_is_completed_whole_and_its_tokens_are_counted_without_a_template() -> None:
+    async with Stub(tokens=2) as stub:
+        _, whole = await ask(stub, "/v1/completions", {"prompt": "12345678"})
+        assert whole["choices"] == [{"index": 0, "text": "token-0 token-1", "logprobs": None, "finish_reason": "stop"}]
+        assert (whole["object"], whole["usage"]["prompt_tokens"]) == ("text_completion", 2)
+        _, tokens = await ask(stub, "/v1/completions", {"prompt": [1, 2, 3]})
+        assert tokens["usage"]["prompt_tokens"] > 0
+        stub.play(error(500))
+        status, _ = await ask(stub, "/v1/completions", {"prompt": "x"})
+        assert status == 500
+
+
+async def test_embeddings_are_of_texts_or_tokens_as_numbers_or_packed() -> None:
+    async with Stub() as stub:
+        bodies: list[Any] = ["a", ["a", "b"], [1, 2], [[1, 2], [3]]]
+        told = [(await ask(stub, "/v1/embeddings", {"input": body}))[1]["data"] for body in bodies]
+        assert [len(data) for data in told] == [1, 2, 1, 2]
+        _, packed = await ask(stub, "/v1/embeddings", {"input": "a", "encoding_format": "base64"})
+        numbers = struct.unpack("<8f", base64.b64decode(packed["data"][0]["embedding"]))
+        assert list(numbers) == pytest.approx(told[0][0]["embedding"])
+        status, _ = await ask(stub, "/v1/embeddings", {"input": {"a": 1}})
+        assert status == 400

@@ -98,7 +98,7 @@ async def test_a_client_that_goes_in_mid_stream_is_aborted_and_one_that_goes_aft
 
 
 async def test_with_an_abort_lag_the_slot_works_on_after_its_client_has_gone() -> None:
-    async with Stub(slots=1, abort_lag=0.05, tokens=1) as stub:
+    async with Stub(slots=1, abort_lag=0.5, tokens=1) as stub:
         stub.play(hang())
         async with posted(stub):
             await stub.until(lambda s: s.running == 1)

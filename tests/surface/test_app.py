@@ -34,6 +34,7 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("method", "path"), WRONG)
 async def test_a_wrong_method_is_refused_in_the_shape_of_the_surface(method: str, path: str) -> None:
+    """Case 5."""
     async with fronted() as front:
         answer = await front.get(path, method)
     body = answer.json()
@@ -47,6 +48,7 @@ async def test_a_wrong_method_is_refused_in_the_shape_of_the_surface(method: str
 @pytest.mark.parametrize("path", UNKNOWN)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_an_unknown_route_is_not_found_in_the_shape_of_the_surface(method: str, path: str) -> None:
+    """Case 5."""
     async with fronted() as front:
         answer = await front.get(path, method)
     body = answer.json()
@@ -100,6 +102,7 @@ async def test_the_prefix_is_the_configured_one() -> None:
 
 
 async def test_all_other_routes_answer_at_once_while_every_slot_is_silent_and_the_line_is_full() -> None:
+    """Case 91."""
     async with fronted(slots=2, queue=3) as front:
         front.stub.default = hang()
         async with asyncio.TaskGroup() as tasks:

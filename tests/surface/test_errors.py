@@ -158,6 +158,7 @@ async def is_over(front: Front, row: Row) -> None:
 @rows
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 async def test_an_upstream_that_fails_before_its_first_word_is_a_status(row: Row, stream: bool) -> None:
+    """Cases 77, 78, 79."""
     async with fronted(limits=row.limits) as front:
         front.stub.play(row.script)
         answer = await front.fetch(ask(stream=stream))
@@ -172,6 +173,7 @@ async def test_an_upstream_that_fails_before_its_first_word_is_a_status(row: Row
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.limits.busy_wait == SHORT], ids=lambda row: row.name)
 async def test_an_upstream_that_fails_in_a_stream_that_the_grace_has_opened_is_its_last_event(row: Row) -> None:
+    """Cases 77, 78, 79, B63."""
     async with fronted(limits=row.limits, server=OPENED) as front:
         front.stub.play(row.script)
         answer = await front.fetch()
@@ -224,6 +226,7 @@ breaks = pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.nam
 
 @breaks
 async def test_an_answer_that_breaks_off_ends_its_stream_with_an_error_after_all_that_came(broken: Break) -> None:
+    """Cases 73, 75, B63, B67."""
     async with fronted(limits=broken.limits) as front:
         front.stub.play(broken.script)
         answer = await front.fetch()
@@ -255,6 +258,7 @@ async def test_an_answer_in_one_piece_that_breaks_off_is_a_status_and_not_half_a
 
 
 async def test_signs_of_life_keep_a_slow_prefill_from_nothing_and_harm_it_in_nothing() -> None:
+    """B56, B59."""
     lively = Script((Head(), Repeat((Comment(), Sleep(0.02)), 10), *ok(3).steps[1:]))
     async with fronted() as front:
         front.stub.play(lively)
@@ -287,6 +291,7 @@ async def test_an_upstream_that_loads_for_too_long_is_overloaded(stream: bool) -
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 async def test_an_upstream_that_is_not_there_is_unreachable(stream: bool) -> None:
+    """Case 78."""
     async with fronted() as front:
         await front.stub.stop()
         answer = await front.fetch(ask(stream=stream))
@@ -338,6 +343,7 @@ async def crowded(front: Front, waiting: int) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 async def test_a_full_line_refuses_at_once_and_says_when_to_come_again(stream: bool) -> None:
+    """Case 87."""
     async with fronted(queue=2) as front, crowded(front, 2):
         answer = await front.fetch(ask(stream=stream))
         error = described(answer)
@@ -349,6 +355,7 @@ async def test_a_full_line_refuses_at_once_and_says_when_to_come_again(stream: b
 
 
 async def test_a_wait_longer_than_queue_wait_ends_as_an_event_in_a_stream_and_as_a_status_else() -> None:
+    """Case 88."""
     async with fronted(queue_wait=SHORT) as front, crowded(front, 0):
         stream, quiet, whole = await asyncio.gather(
             front.fetch(), front.fetch(headers={"x-slotline-queue": "off"}), front.fetch(ask(stream=False))
@@ -454,6 +461,7 @@ async def served(handler: Handler) -> AsyncIterator[str]:
 async def test_a_fault_in_a_translation_is_one_error_and_its_stack_is_in_the_log_alone(
     stream: bool, before: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Case 94."""
     time = asyncio.get_running_loop().time
     upstream, outcomes = Upstream([]), list[str]()
     gate = LocalGate({"box": Berth(1, 1)}, time)

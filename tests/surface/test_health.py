@@ -47,6 +47,7 @@ async def test_health_is_told_without_asking_anybody() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/llm/api/hello", "/api/hello"])
 async def test_the_probes_that_clients_send_first_are_answered_with_nothing(path: str) -> None:
+    """Case 93."""
     async with fronted() as front:
         answer = await front.get(path, "HEAD")
     assert answer.status == 200

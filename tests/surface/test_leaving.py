@@ -67,6 +67,7 @@ async def has_left(front: Front) -> None:
 @ways
 @streams
 async def test_who_leaves_the_line_never_reaches_the_upstream_and_those_behind_move_up(stream: bool, way: Exit) -> None:
+    """Case 82."""
     async with fronted() as front, AsyncExitStack() as stack:
         front.stub.play(hang())
         running = await stack.enter_async_context(front.calling())
@@ -136,6 +137,7 @@ async def test_who_leaves_in_a_silent_prefill_closes_the_upstreams_connection(
     ids=["mid-stream", "the last chunk"],
 )
 async def test_who_leaves_an_answer_closes_the_upstreams_connection(script: Script, stream: bool, way: Exit) -> None:
+    """Case 82."""
     async with fronted() as front:
         front.stub.play(script)
         async with front.calling(ask(stream=stream)) as caller:

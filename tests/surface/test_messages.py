@@ -149,6 +149,7 @@ async def test_a_warming_call_reads_the_prompt_and_says_nothing() -> None:
     ids=lambda value: str(value)[:40],
 )
 async def test_a_body_that_cannot_be_served_is_refused_by_name(body: object, says: str) -> None:
+    """Cases 8, 10, 11."""
     async with fronted() as front:
         refused(front, await front.fetch(body), 400, "invalid_request_error", says)
 
@@ -184,6 +185,7 @@ async def test_a_body_that_says_it_is_not_compressed_is_taken() -> None:
 
 
 async def test_a_body_may_be_as_large_as_max_body_and_not_larger() -> None:
+    """Case 9."""
     fits = msgspec.json.encode(ask("x" * 5000))
     server = msgspec.structs.replace(PATIENT, max_body=len(fits))
     async with fronted(server=server) as front:
@@ -241,6 +243,7 @@ def counted(text: str = "hello there") -> dict[str, object]:
 
 @pytest.mark.parametrize("path", [COUNT, "/v1/messages/count_tokens?beta=true"])
 async def test_tokens_are_counted_by_the_server_that_would_read_them(path: str) -> None:
+    """Case 91, B91."""
     async with fronted() as front:
         answer = await front.fetch(counted(), path)
         (asked,) = [call for call in front.stub.calls if call.path == "/tokenize"]
@@ -250,6 +253,7 @@ async def test_tokens_are_counted_by_the_server_that_would_read_them(path: str) 
 
 
 async def test_tokens_are_estimated_where_the_server_cannot_count() -> None:
+    """Case 91, B91."""
     async with fronted(stub=Stub(kind=Kind.OPENAI)) as front:
         short, long = [(await front.fetch(counted(text), COUNT)).json() for text in ("hi", "hi " * 100)]
     assert set(short) == {"input_tokens"}
@@ -265,6 +269,7 @@ async def test_tokens_are_estimated_where_the_server_cannot_count() -> None:
     ],
 )
 async def test_counting_refuses_what_a_message_would_refuse(body: object, status: int, type_: str) -> None:
+    """B91: 404 only for a model that is not there."""
     async with fronted() as front:
         refused(front, await front.fetch(body, COUNT), status, type_, "")
 

@@ -43,6 +43,7 @@ def ids(page: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("path", [LIST, "/v1/models"])
 async def test_every_model_and_every_plain_alias_is_listed_for_both_families(front: Front, path: str) -> None:
+    """Case 92."""
     page = (await front.get(path)).json()
     assert page["object"] == "list"
     assert (page["has_more"], page["first_id"], page["last_id"]) == (False, "one", "org/qwen3:8b")
@@ -114,6 +115,7 @@ async def test_a_limit_that_is_none_is_refused_by_name(front: Front, limit: str)
 async def test_one_model_is_found_by_every_name_that_a_message_could_ask_for(
     front: Front, mount: str, path: str, name: str
 ) -> None:
+    """Case 92."""
     answer = await front.get(f"{mount}/{path}")
     assert answer.status == 200
     assert (answer.json()["id"], answer.json()["type"], answer.json()["object"]) == (name, "model", "model")
@@ -121,6 +123,7 @@ async def test_one_model_is_found_by_every_name_that_a_message_could_ask_for(
 
 @pytest.mark.parametrize("path", ["four", "one/two", "claude", "Claude-x"])
 async def test_a_model_that_is_not_served_is_not_found(front: Front, path: str) -> None:
+    """Case 92."""
     answer = await front.get(f"{LIST}/{path}")
     assert answer.status == 404
     assert answer.json()["error"]["type"] == "not_found_error"

@@ -30,6 +30,7 @@ class Server:
     grace: float = LONG
     keepalive: float = LONG
     client_write: float = LONG
+    pulse: float | None = None
     url: str = ""
     gone: list[ClientGone] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -41,6 +42,7 @@ class Server:
             grace=self.grace,
             keepalive=self.keepalive,
             client_write=self.client_write,
+            pulse=self.pulse,
         )
         try:
             await self.story(reply)
@@ -159,6 +161,8 @@ async def test_a_call_for_a_stream_has_been_told_its_wait_already(good: bool) ->
 
 
 async def test_a_stream_is_marked_so_that_nothing_on_its_way_keeps_it_back() -> None:
+    """B64."""
+
     async def story(reply: HttpReply) -> None:
         await reply.finish(b"data\n\n")
 
@@ -224,6 +228,8 @@ async def with_heart(reply: HttpReply, story: Awaitable[None]) -> None:
 
 
 async def test_a_silent_stream_is_opened_when_the_grace_has_passed_and_kept_alive_from_then_on() -> None:
+    """B70."""
+
     async def story(reply: HttpReply) -> None:
         await with_heart(reply, asyncio.Event().wait())  # type: ignore[arg-type] # it never ends
 
@@ -266,6 +272,23 @@ async def test_a_stream_that_is_written_to_needs_no_keeping_alive() -> None:
     async with called(Server(story, keepalive=0.4)) as caller:
         body = (await caller.answer()).body
     assert body == b"".join(b"%d\n\n" % number for number in range(10)) + b"end\n\n"
+
+
+async def test_one_that_needs_a_pulse_gets_it_however_much_else_is_written() -> None:
+    async def story(reply: HttpReply) -> None:
+        async def talkative() -> None:
+            for number in range(20):
+                await reply.send(b"%d\n\n" % number)
+                await asyncio.sleep(0.02)
+
+        await with_heart(reply, talkative())
+
+    async with called(Server(story, pulse=0.1)) as caller:
+        answer, parts = await pieces(caller)
+        beats = 0
+        while beats < 2:
+            beats += await anext(parts) == b": \n\n"
+    assert b"0\n\n1\n\n" in answer.body
 
 
 @pytest.mark.parametrize("yields", range(4))

@@ -99,7 +99,7 @@ async def test_an_upstream_that_does_not_recover_ends_with_the_limit_of_its_stat
 
 
 async def test_a_wedged_upstream_is_told_apart_from_a_busy_one_and_taken_out() -> None:
-    """B105: healthy, idle, and silent; after a second one it swallowed nothing more is sent to it for a while."""
+    """B59. B105: healthy, idle, and silent; after a second one it swallowed nothing more is sent to it for a while."""
     patient = Limits(poll=0.03, idle_grace=0.5)
     async with fronted(limits=patient, slots=2) as front:
         front.stub.play(swallowed(), swallowed())
@@ -115,7 +115,7 @@ async def test_a_wedged_upstream_is_told_apart_from_a_busy_one_and_taken_out() -
 
 
 async def test_a_stream_that_is_slow_but_never_silent_for_too_long_runs_as_long_as_it_likes() -> None:
-    """Ten times every limit, and no deadline."""
+    """B59. Ten times every limit, and no deadline."""
     quick = Limits(poll=0.03, busy_wait=0.2, load_wait=0.2, idle_grace=0.2, liveness=0.2)
     async with fronted(limits=quick) as front:
         front.stub.play(ok(30, gap=0.07))

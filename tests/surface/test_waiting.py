@@ -33,6 +33,7 @@ def gaps(answer: Answered) -> list[float]:
 
 
 async def test_a_waiting_client_counts_down_its_place_and_then_reads_an_ordinary_stream() -> None:
+    """Cases 83, 85."""
     async with fronted() as front, AsyncExitStack() as stack:
         front.stub.default = held(2)
         await stack.enter_async_context(front.calling())
@@ -82,6 +83,7 @@ async def test_a_request_that_gets_a_slot_at_once_hears_nothing_of_a_line() -> N
 async def test_the_form_of_a_place_is_the_mounts_unless_the_request_chooses_one(
     path: str, header: str | None, first: bytes
 ) -> None:
+    """Cases 84, 85."""
     async with fronted() as front:
         front.stub.play(held(1))
         async with front.calling():
@@ -98,6 +100,7 @@ async def test_the_form_of_a_place_is_the_mounts_unless_the_request_chooses_one(
 
 @pytest.mark.parametrize("path", [MESSAGES, ROOT])
 async def test_who_wants_no_places_is_only_kept_alive(path: str) -> None:
+    """Case 84."""
     async with fronted(server=LIVELY) as front:
         front.stub.play(held(1))
         async with front.calling():
@@ -136,6 +139,7 @@ async def test_the_wait_is_estimated_as_soon_as_there_is_something_to_go_by() ->
 
 
 async def test_in_a_crowd_everyone_counts_down_and_is_served_in_order() -> None:
+    """Case 83."""
     async with fronted(slots=2, queue=40) as front:
         front.stub.default = ok(3, gap=0.005)
         answers = await asyncio.gather(*(front.fetch(ask(f"number {number}")) for number in range(24)))
@@ -193,6 +197,7 @@ async def test_an_answer_that_is_no_stream_has_not_one_byte_before_it_is_whole()
 
 @pytest.mark.parametrize("form", ["event", "ping", "comment"])
 async def test_a_wait_without_change_is_kept_alive_by_comments(form: str) -> None:
+    """Case 86."""
     async with fronted(server=LIVELY) as front:
         front.stub.play(hang())
         async with front.calling():
@@ -206,6 +211,7 @@ async def test_a_wait_without_change_is_kept_alive_by_comments(form: str) -> Non
 
 @pytest.mark.parametrize("script", [hang(), head_then_silence()], ids=["no head", "head"])
 async def test_a_silent_upstream_opens_the_stream_after_the_grace_and_keeps_it_alive(script: Script) -> None:
+    """B70."""
     async with fronted(server=LIVELY) as front:
         front.stub.play(script)
         async with front.streaming() as stream:
@@ -236,6 +242,7 @@ async def test_a_silent_prefill_longer_than_every_keep_alive_ends_in_an_ordinary
 
 
 async def test_each_token_reaches_the_client_before_the_next_one_is_made() -> None:
+    """B64."""
     steps = [step for _ in range(5) for step in (Tokens(1), Hold())]
     async with fronted() as front:
         front.stub.play(Script((Head(), Role(), *steps, Finish(), Done())))
@@ -256,6 +263,7 @@ async def test_the_answer_begins_with_the_first_word_of_the_upstream() -> None:
 
 
 async def test_tokens_that_come_apart_arrive_apart() -> None:
+    """B64."""
     async with fronted() as front:
         front.stub.play(ok(10, gap=0.05))
         async with front.streaming() as stream:

@@ -191,3 +191,11 @@ async def test_a_failure_of_tls_says_so() -> None:
 def test_any_other_failure_is_named() -> None:
     assert reason(aiohttp.ClientPayloadError("http://10.0.0.1:8081 is in here")) == "ClientPayloadError"
     assert reason(OSError()) == "OSError"
+
+
+async def test_a_question_after_the_end_is_one_that_nobody_answers() -> None:
+    async with Stub() as stub, asker(stub.url) as ask:
+        await ask._session.close()
+        with pytest.raises(FAILURES):
+            await ask.get("/health")
+        assert not stub.hits

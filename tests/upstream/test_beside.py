@@ -70,3 +70,20 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert work.state == "ended"
+
+
+async def test_work_that_the_block_starts_ends_with_it_and_its_faults_are_as_any_others() -> None:
+    early, late = Work(), Work()
+    async with beside(early.run()) as start:
+        start(late.run())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert late.state == "runs"
+    assert (early.state, late.state) == ("ended", "ended")
+    with pytest.raises(ExceptionGroup) as caught:
+        async with beside() as start:
+            work = Work()
+            start(work.run())
+            work.fault.set()
+            await asyncio.Event().wait()
+    assert caught.group_contains(ZeroDivisionError)

@@ -9,7 +9,7 @@ import pytest
 
 from fakes.bare import crowded, unused_port
 from fakes.upstream import chat, limits
-from slotline.core.errors import NotFound, Unreachable
+from slotline.core.errors import NotFound, Unreachable, Withdrawn
 from slotline.core.kind import Kind, Traits
 from slotline.core.models import Model
 from slotline.stub import Side, Stub
@@ -179,3 +179,28 @@ async def test_health_is_told_from_what_was_seen_without_asking() -> None:
         await stub.stop()
         assert made.unready() is None
         assert stub.hits.total() == asked
+
+
+# ---- upstreams that go, and models that change -----------------------------------------------------------------------
+
+
+async def test_of_a_models_upstreams_those_are_asked_that_are_still_there() -> None:
+    model = Model("m", BOTH, "m")
+    async with Stub() as stub, roster(model, one=nobody(), two=stub.url) as made:
+        await look(made)
+        del made._upstreams["one"]  # type: ignore[attr-defined]
+        assert made.traits(model).kind is Kind.LLAMA_CPP
+        assert made.client_write(model) == limits().client_write
+        del made._upstreams["two"]  # type: ignore[attr-defined]
+        for asked in (made.traits, made.client_write):
+            with pytest.raises(Withdrawn):
+                asked(model)
+        with pytest.raises(Withdrawn):
+            await made.count(model, chat())
+
+
+async def test_other_models_are_on_offer_from_now_on() -> None:
+    async with Stub(models=("listed",)) as stub, roster(Model("big", BOTH, "qwen"), one=stub.url) as made:
+        await look(made)
+        made.offer(())
+        assert [model.name for model in made.models()] == ["listed"]

@@ -175,6 +175,22 @@ def test_one_slot_and_no_other_may_be_asked_for() -> None:
         seat.finish()
 
 
+def test_what_cannot_be_told_where_to_sit_takes_nobodys_slot_and_leaves_what_they_hold() -> None:
+    """Embeddings: llama-server puts them where it likes. They count, so that what is busy is not taken for others'."""
+    made = house()
+    with made.seat(1) as seat:
+        seat.finish()
+    with made.seat() as embedding:
+        assert embedding.slot is None
+        made.read(True, False)
+        made.read(True, False)
+        assert made.who.allowed == 2
+        with made.seat(1) as chat:
+            assert chat.slot == 1  # and not its own, which was seen to be busy
+            chat.finish()
+        embedding.finish()
+
+
 # ---- slots that drain ------------------------------------------------------------------------------------------------
 
 
@@ -623,3 +639,31 @@ class Everything(RuleBasedStateMachine):
 
 
 TestEverything = Everything.TestCase
+
+
+# ---- a reload --------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_operator_allows_may_change_under_those_who_sit_here() -> None:
+    made = house(2, 4)
+    with made.seat(9, 1) as seat:
+        made.who.amend(3, 0.0, pins=False)
+        assert made.told == [2, 3]
+        with made.seat(9, 2) as other:
+            assert (seat.slot, other.slot) == (0, None)
+        made.who.amend(None, DRAIN, pins=True)
+        assert made.told == [2, 3, 4]
+    assert len(made.who.draining) == 1
+
+
+def test_where_nobody_new_comes_nobody_is_told_of_slots_but_of_each_who_leaves() -> None:
+    made = house(2, 2)
+    left: list[int] = []
+    with made.seat(9, 1) as one, made.seat(9, 2):
+        made.who.detach(lambda: left.append(made.who.seated))
+        made.who.server_has(1, shows=True)
+        assert (made.told, left) == ([2], [])
+        one.finish()
+    assert left == [1], "the other one's slot drains, and somebody still has it"
+    made.who.read(Reading(slots=(Slot(0, busy=False), Slot(1, busy=False))), made.who.version)
+    assert left == [1, 0]

@@ -7,8 +7,12 @@ import click
 from slotline import __version__
 from slotline.cli.check import check
 from slotline.cli.engine import engine
+from slotline.cli.env import env
+from slotline.cli.keys import keys
 from slotline.cli.serve import serve
+from slotline.cli.simulate import simulate
 from slotline.cli.stub import stub
+from slotline.cli.why import why
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -17,5 +21,5 @@ def main() -> None:
     """The gateway in front of GPUs that people own: every LLM request gets a slot, or a place in line."""
 
 
-for command in (serve, check, stub, engine):
+for command in (serve, check, stub, engine, keys, env, why, simulate):
     main.add_command(command)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from slotline.config import (
     Config,
     ConfigError,
     UpstreamConfig,
+    admin_token,
     api_key,
     embedded,
     find,
@@ -29,6 +31,7 @@ from slotline.config import (
 )
 
 UPSTREAM_HEAD = ("upstream", "url", "kind", "slots", "queue", "models")
+KEY_HEAD = ("key", "weight", "priority", "running", "waiting", "models")
 _LIMITS = TABLES["upstream"].tables["limits"]
 _SERVER_LIMITS = ("max_body", "max_waiting", "grace", "keepalive", "rejoin", "drain")
 
@@ -46,7 +49,7 @@ def upstream_rows(config: Config) -> list[tuple[str, ...]]:
             upstream.name,
             _address(config, upstream),
             upstream.kind or "auto",
-            "auto" if upstream.slots is None else str(upstream.slots),
+            _slots(upstream),
             str(upstream.queue),
             _models(config, upstream.name),
         )
@@ -77,6 +80,21 @@ def server_rows(config: Config) -> list[tuple[str, ...]]:
     return [(key, settings[key].show(getattr(config.server, key))) for key in _SERVER_LIMITS]
 
 
+def key_rows(config: Config) -> list[tuple[str, ...]]:
+    """One row per key, in the order of the file, without its hash; the columns are those of `KEY_HEAD`."""
+    return [
+        (key.name, str(key.weight), key.priority, str(key.running), str(key.waiting), ", ".join(key.models) or "none")
+        for key in config.keys
+    ]
+
+
+def who_may_ask(config: Config) -> str:
+    """In a few words."""
+    if config.keys:
+        return f"{len(config.keys)} keys" if len(config.keys) > 1 else "1 key"
+    return "no keys, open: whoever reaches the port" if config.server.open else "no keys: loopback only"
+
+
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in plain text: each column as wide as its widest cell, two blanks between, none at the ends of lines."""
     lines = [head, *rows]
@@ -93,6 +111,7 @@ def summary(config: Config) -> str:
         (
             f"configuration  {config.source}",
             f"listens on     http://{host}:{server.port}, first-party mount {server.prefix}",
+            f"who may ask    {who_may_ask(config)}",
             "",
             columns(UPSTREAM_HEAD, upstream_rows(config)),
             "",
@@ -104,23 +123,28 @@ def summary(config: Config) -> str:
 
 
 def warnings(config: Config, environ: Mapping[str, str]) -> list[str]:
-    """What is right in the file and would still keep `serve` from starting here: keys that the environment lacks."""
+    """What is right in the file and would still keep `serve` from starting here: secrets that the environment lacks."""
     found = []
-    for upstream in config.upstreams:
+    for ask in (*(partial(api_key, upstream) for upstream in config.upstreams), partial(admin_token, config.admin)):
         try:
-            api_key(upstream, environ)
+            ask(environ)
         except ConfigError as error:
             found.append(f"{error.key}: {error.message}")
     return found
 
 
 def as_json(config: Config) -> dict[str, Any]:
-    """The whole under the names of the file; durations in seconds, sizes in bytes; only limits that have an effect."""
+    """The whole under the names of the file; durations in seconds, sizes in bytes; only limits that have an effect.
+
+    A key's hash is not in it.
+    """
     plain: dict[str, Any] = msgspec.to_builtins(config)
     for upstream in plain["upstream"]:
         upstream["kind"] = upstream["kind"] or "auto"
         upstream["slots"] = upstream["slots"] or "auto"
         upstream["limits"] = {k: v for k, v in upstream["limits"].items() if has_effect(f"upstream.limits.{k}")}
+    for key in plain["key"]:
+        del key["hash"]
     return {"ok": True, **{key: value for key, value in plain.items() if has_effect(key)}}
 
 
@@ -162,6 +186,8 @@ def check(path: Path | None, *, probes: bool, wants_json: bool) -> None:
         click.echo(msgspec.json.encode(as_json(config) | seen))
     else:
         click.echo(summary(config))
+        if config.keys:
+            click.echo("\n" + columns(KEY_HEAD, key_rows(config)))
         if probes:
             click.echo("\n" + columns(PROBE_HEAD, [each.row() for each in found]))
     if not all(each.well for each in found):
@@ -171,6 +197,11 @@ def check(path: Path | None, *, probes: bool, wants_json: bool) -> None:
 def _address(config: Config, upstream: UpstreamConfig) -> str:
     model = config.engine.model if config.engine is not None else ""
     return f"embedded: {model}" if upstream.url == ENGINE_URL else upstream.url
+
+
+def _slots(upstream: UpstreamConfig) -> str:
+    slots = "auto" if upstream.slots is None else str(upstream.slots)
+    return f"{slots}, one model" if upstream.one_model else slots
 
 
 def _models(config: Config, upstream: str) -> str:

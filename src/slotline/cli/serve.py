@@ -8,17 +8,22 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
-from slotline.cli.check import configuration, summary
-from slotline.config import Config, ConfigError, UpstreamFlags, for_upstreams, with_address
+from slotline.cli.check import summary
+from slotline.cli.hangups import Hangups
+from slotline.config import Config, ConfigError, UpstreamFlags, embedded, find, for_upstreams, read, with_address
 from slotline.core.kind import Kind
 from slotline.observe import log
+from slotline.upstream.beside import beside
 from slotline.upstream.engine import EngineSpec, EngineUnavailable
-from slotline.upstream.model_file import ModelFileError, default_cache, find
+from slotline.upstream.model_file import ModelFileError, default_cache
+from slotline.upstream.model_file import find as find_model
 from slotline.wiring import CannotListen, gateway
 
 _T = TypeVar("_T")
@@ -56,11 +61,17 @@ def serve(
     _refuse_what_would_be_ignored(path, urls, slots, kinds)
     log.set_up(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
     try:
-        config = configuration(path) if not urls else for_upstreams(_flags(urls, slots, kinds))
-        config = with_address(config, new_host=host, new_port=port, new_open=is_open or None)
+        file = None if urls else find(path)
+        address = partial(with_address, new_host=host, new_port=port, new_open=is_open or None)
+
+        def configured() -> Config:
+            return address(embedded() if file is None else read(file))
+
+        hangups = Hangups(None if file is None else configured)
+        config = address(for_upstreams(_flags(urls, slots, kinds))) if urls else configured()
         engine = _engine(config)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(config, engine))
+            runner.run(_run(config, engine, hangups))
     except (ConfigError, EngineUnavailable, ModelFileError, CannotListen, OSError) as error:
         click.echo(f"slotline: {error}", err=True)
         sys.exit(1)
@@ -76,7 +87,7 @@ def _refuse_what_would_be_ignored(
             raise click.UsageError(f"{option} belongs to --upstream; without one it stands in the configuration file")
 
 
-async def _run(config: Config, engine: EngineSpec | None) -> None:
+async def _run(config: Config, engine: EngineSpec | None, hangups: Hangups) -> None:
     """Serves until SIGTERM or SIGINT. One that comes before it is ready, and any second one, ends it at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -89,16 +100,19 @@ async def _run(config: Config, engine: EngineSpec | None) -> None:
             loop.add_signal_handler(number, act)
 
     on_signal(main.cancel)
+    hangups.listen(loop)
     try:
         async with gateway(config, engine, _say) as running:
             _say(summary(config))
             click.echo(f"listening on {running.url}")
             sys.stdout.flush()
             on_signal(stop.set)
-            await stop.wait()
+            async with beside(hangups.reload(running)):
+                await stop.wait()
             on_signal(main.cancel)
-            _say(f"shutting down: running answers may end within {config.server.drain:g} s")
-            await running.relay.drain(config.server.drain)
+            drain = running.config.server.drain
+            _say(f"shutting down: running answers may end within {drain:g} s")
+            await running.relay.drain(drain)
     except asyncio.CancelledError:
         _say("ended at once")
 
@@ -108,7 +122,7 @@ def _engine(config: Config) -> EngineSpec | None:
     wanted = config.engine
     if wanted is None:
         return None
-    file, name = find(wanted.model, default_cache(), _say)
+    file, name = find_model(wanted.model, default_cache(), _say)
     return EngineSpec(file, name, wanted.slots, wanted.context, wanted.threads)
 
 
@@ -144,4 +158,5 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _say(text: str) -> None:
     """Progress for people: on standard error, so that a pipe gets the one line that matters."""
-    click.echo(text, err=True)
+    with suppress(OSError):  # a terminal that has gone is no reason to end otherwise
+        click.echo(text, err=True)

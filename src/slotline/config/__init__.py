@@ -1,13 +1,14 @@
 """TOML → frozen values. An error names file, line, key, value and the nearest valid key.
 
 `values.py` is what others use; `tables.py` says which keys there are, `settings.py` and `units.py` how a value is read,
-`not_yet.py` which of them this release refuses; `load.py` puts it together.
+`not_yet.py` which of them this release refuses; `load.py` puts it together, `reload.py` says what may change later.
 """
 
 from slotline.config.error import ConfigError
 from slotline.config.load import UpstreamFlags, embedded, for_upstreams, load, with_address
 from slotline.config.not_yet import NOT_YET, has_effect
-from slotline.config.places import api_key, candidates, find, read
+from slotline.config.places import admin_token, api_key, candidates, find, read
+from slotline.config.reload import changes, merged
 from slotline.config.tables import TABLES, every_table
 from slotline.config.units import parse_duration, parse_size, show_duration, show_size
 from slotline.config.values import (
@@ -17,10 +18,8 @@ from slotline.config.values import (
     ClusterConfig,
     Config,
     EngineConfig,
-    FairBy,
     KeyConfig,
     ModelConfig,
-    Priority,
     ServerConfig,
     UpstreamConfig,
 )
@@ -35,21 +34,22 @@ __all__ = [
     "Config",
     "ConfigError",
     "EngineConfig",
-    "FairBy",
     "KeyConfig",
     "ModelConfig",
-    "Priority",
     "ServerConfig",
     "UpstreamConfig",
     "UpstreamFlags",
+    "admin_token",
     "api_key",
     "candidates",
+    "changes",
     "embedded",
     "every_table",
     "find",
     "for_upstreams",
     "has_effect",
     "load",
+    "merged",
     "parse_duration",
     "parse_size",
     "read",

@@ -15,7 +15,7 @@ import msgspec
 from slotline.config.error import BadValue, ConfigError, shown_value
 from slotline.config.lines import KeyPath
 from slotline.config.nearest import nearest
-from slotline.config.not_yet import has_effect, not_yet
+from slotline.config.not_yet import not_yet
 from slotline.config.origin import Origin
 from slotline.config.settings import Setting, flag, host, is_loopback, whole
 from slotline.config.tables import AUTO, TABLES, Table
@@ -149,6 +149,7 @@ def _whole(origin: Origin, found: Values) -> Config:
     models: list[Values] = found.get("model", [])
     for key in ("upstream", "model", "key"):
         _check_names(origin, key, found.get(key, []))
+    _check_hashes(origin, found.get("key", []))
     engine = _engine(found, upstreams)
     if engine is not None:
         _add_engine(origin, engine, upstreams)
@@ -156,7 +157,7 @@ def _whole(origin: Origin, found: Values) -> Config:
         _complete_model(origin, ("model", place), model, [upstream["name"] for upstream in upstreams])
     _check_aliases(origin, models)
     server = msgspec.convert(found.get("server", {}), ServerConfig)
-    _check_open(origin, server, keys="key" in found)
+    _check_open(origin, server, keys=bool(found.get("key")))
     for upstream in upstreams:
         if upstream.get("slots") == AUTO:
             upstream["slots"] = None
@@ -188,6 +189,15 @@ def _check_names(origin: Origin, table: str, entries: Sequence[Values]) -> None:
         if name in seen:
             raise origin.error((table, place, "name"), f"Another [[{table}]] has this name already.", value=name)
         seen.add(name)
+
+
+def _check_hashes(origin: Origin, keys: Sequence[Values]) -> None:
+    """One key cannot have two owners. Only names are told: a hash is as good as secret."""
+    owners: dict[str, str] = {}
+    for place, key in enumerate(keys):
+        owner = owners.setdefault(key["hash"], key["name"])
+        if owner != key["name"]:
+            raise origin.error(("key", place, "hash"), f'This is the hash of the key "{owner}" already.')
 
 
 def _complete_model(origin: Origin, path: KeyPath, model: Values, upstreams: Sequence[str]) -> None:
@@ -225,10 +235,9 @@ def _check_aliases(origin: Origin, models: Sequence[Values]) -> None:
 def _check_open(origin: Origin, server: ServerConfig, *, keys: bool) -> None:
     if is_loopback(server.host) or server.open or keys:
         return
-    needs = "[[key]] tables, or open = true" if has_effect("key") else "open = true"
     message = (
-        f"Other machines can reach this address, so it needs {needs} in the file's [server], or --open. "
-        "With that, whoever reaches the port may use the gateway."
+        "Other machines can reach this address, so the file needs [[key]] tables, which `slotline keys new NAME` "
+        "makes; or open = true in its [server], or --open: then whoever reaches the port may use the gateway."
     )
     raise origin.error(("server", "host"), message, value=server.host)
 

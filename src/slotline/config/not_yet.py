@@ -24,15 +24,7 @@ def _given(_value: object) -> bool:
 
 
 NOT_YET: Mapping[str, NotYet] = {
-    "key": NotYet(_given, "There are no keys: whoever reaches the port may use the gateway."),
-    "admin": NotYet(_given, "The admin surface answers on loopback only."),
     "cluster": NotYet(_given, "Each gateway has slots and lines of its own."),
-    "server.fair_by": NotYet(
-        lambda value: value == "flow", 'The line is in order of arrival, which is fair_by = "key".'
-    ),
-    "server.rejoin": NotYet(
-        lambda seconds: seconds > 0, 'A place is not kept for a client that left, so rejoin is "0s".'
-    ),
 }
 
 

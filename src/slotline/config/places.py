@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slotline.config.error import ConfigError
 from slotline.config.load import load
-from slotline.config.values import Config, UpstreamConfig
+from slotline.config.values import AdminConfig, Config, UpstreamConfig
 
 FILE_NAME = "slotline.toml"
 
@@ -55,21 +55,30 @@ def api_key(upstream: UpstreamConfig, environ: Mapping[str, str]) -> str | None:
     """The key to show to `upstream`, None where none is configured.
 
     Raises `ConfigError` where one is configured and the environment lacks it: a request without it would be refused
-    by the upstream, later and with less to go by. What the variable holds is in no message.
+    by the upstream, later and with less to go by.
     """
-    variable = upstream.api_key_env
+    return _secret(upstream.api_key_env, environ, f'[[upstream]] "{upstream.name}" api_key_env')
+
+
+def admin_token(config: AdminConfig, environ: Mapping[str, str]) -> str | None:
+    """What an operator must show from anywhere, None where none is configured.
+
+    Raises `ConfigError` where one is configured and the environment lacks it: whoever asked for a token is not to be
+    left without one unawares.
+    """
+    return _secret(config.token_env, environ, "[admin] token_env")
+
+
+def _secret(variable: str | None, environ: Mapping[str, str], key: str) -> str | None:
+    """What `variable` holds, which is in no message. `key`: the setting that names it."""
     if variable is None:
         return None
-    key = environ.get(variable, "").strip()
+    secret = environ.get(variable, "").strip()
     problem = None
-    if not key:
+    if not secret:
         problem = "is not set" if variable not in environ else "is empty"
-    elif not (key.isascii() and key.isprintable()):
+    elif not (secret.isascii() and secret.isprintable()):
         problem = "holds characters that no HTTP header can carry"
     if problem is None:
-        return key
-    raise ConfigError(
-        file="environment",
-        key=f'[[upstream]] "{upstream.name}" api_key_env',
-        message=f"The environment variable {variable} {problem}.",
-    )
+        return secret
+    raise ConfigError(file="environment", key=key, message=f"The environment variable {variable} {problem}.")

@@ -224,6 +224,39 @@ def redis_url(value: object) -> str:
     return found
 
 
+_LISTED = re.compile(r"(?P<host>(?:\*\.)?[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?")
+
+
+def hosts(value: object) -> tuple[str, ...]:
+    """A list of hosts to fetch from, in lower case: "name", or "*.name" for all below it; with ":port" or without."""
+    if not isinstance(value, list):
+        meant = f"[{shown_value('', value)}]" if isinstance(value, str) else None
+        raise BadValue('Must be a list of hosts: ["images.example.com", "*.example.org"].', nearest=meant)
+    return _different([_listed(each) for each in value])
+
+
+def _listed(value: object) -> str:
+    found = text(value).lower()
+    if _is_listed(found):
+        return found
+    inside = urlsplit(found).netloc.rpartition("@")[2] if re.match(r"[a-z]+://", found) else ""
+    raise BadValue(
+        'A host is a name or an address, without scheme and path: "images.example.com", "images.example.com:8443", '
+        '"[::1]", or "*.example.com" for all names below it.',
+        nearest=f'"{inside}"' if _is_listed(inside) else None,
+    )
+
+
+def _is_listed(found: str) -> bool:
+    match = _LISTED.fullmatch(found)
+    if match is None or not 0 < int(match["port"] or 1) < 65536:
+        return False
+    name = match["host"]
+    if name.startswith("["):
+        return _address(name.strip("[]")) is not None
+    return not (name.startswith("*.") and name.rpartition(".")[2].isdigit())  # part of an address has no names below it
+
+
 # ---- the rest --------------------------------------------------------------------------------------------------------
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._~-]+")
@@ -254,8 +287,14 @@ def env_name(value: object) -> str:
     return value
 
 
+_HASH_OF_NOTHING = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
 def key_hash(value: object) -> str:
-    """`sha256:` and 64 hexadecimal digits."""
+    """`sha256:` and 64 hexadecimal digits, in lower case. That of nothing at all would let everybody in."""
     if not isinstance(value, str) or not re.fullmatch(r"sha256:[0-9a-fA-F]{64}", value):
         raise BadValue("Must be sha256: and 64 hexadecimal digits, the SHA-256 of the whole key; never the key itself.")
-    return value.lower()
+    found = value.lower()
+    if found == _HASH_OF_NOTHING:
+        raise BadValue("This is the SHA-256 of an empty text, which is no key: `slotline keys new NAME` makes one.")
+    return found

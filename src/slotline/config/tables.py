@@ -16,15 +16,15 @@ from slotline.config.values import (
     AdminConfig,
     ClusterConfig,
     EngineConfig,
-    FairBy,
     KeyConfig,
     ModelConfig,
-    Priority,
     ServerConfig,
     UpstreamConfig,
 )
+from slotline.core.keys import Priority
 from slotline.core.kind import Kind
 from slotline.core.limits import Limits, ThinkingEnd
+from slotline.core.party import FairBy
 from slotline.core.queue_frames import QueueForm
 
 AUTO = "auto"
@@ -91,6 +91,7 @@ SERVER = Table(
         "fair_by": choice(FairBy),
         "queue_frames": choice(QueueForm),
         "root_queue_frames": choice(QueueForm),
+        "image_hosts": Setting(s.hosts),
     },
 )
 UPSTREAM = Table(
@@ -104,6 +105,7 @@ UPSTREAM = Table(
         "queue": whole(0),
         "queue_wait": duration(zero=True),
         "pin_slots": Setting(s.flag),
+        "one_model": Setting(s.flag),
         "api_key_env": Setting(s.env_name),
     },
     required=frozenset({"name", "url"}),

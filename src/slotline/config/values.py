@@ -6,33 +6,19 @@ makes these values and vouches for them.
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
 
 from slotline.config.units import GIB, MIB
+from slotline.core.keys import Priority
 from slotline.core.kind import Kind
 from slotline.core.limits import Limits
+from slotline.core.party import FairBy
 from slotline.core.queue_frames import QueueForm
 
 ENGINE_NAME = "engine"
 """The name of the embedded engine among the upstreams."""
 ENGINE_URL = "embedded:"
 """Stands where its url will be: the socket exists only once the engine has been started."""
-
-
-class FairBy(StrEnum):
-    """Who takes turns when there is a line."""
-
-    KEY = "key"
-    FLOW = "flow"
-
-
-class Priority(StrEnum):
-    """Whether someone waits in front of a screen."""
-
-    INTERACTIVE = "interactive"
-    BATCH = "batch"
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,17 +29,19 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     port: int = 8080
     """0: one that the operating system chooses."""
     open: bool = False
-    """Whoever reaches the port may use the gateway. Without it, only loopback is listened on."""
+    """Without keys: whoever reaches the port may use the gateway. Without both, only loopback is listened on."""
     prefix: str = "/llm"
     max_body: int = 32 * MIB
     max_waiting: int = GIB
     grace: float = 2.0
     keepalive: float = 10.0
-    rejoin: float = 0.0
+    rejoin: float = 60.0
     drain: float = 30.0
     fair_by: FairBy = FairBy.KEY
     queue_frames: QueueForm = QueueForm.EVENT
     root_queue_frames: QueueForm = QueueForm.PING
+    image_hosts: tuple[str, ...] = ()
+    """Where images and PDFs may be fetched from: `name`, or `*.name` for all below it; each with `:port` or without."""
 
 
 class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,6 +59,8 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """0: as long as the client stays."""
     pin_slots: bool = True
     """Only where the kind of server has it: a conversation returns to the slot that still holds it."""
+    one_model: bool = False
+    """Its models cannot be loaded together: what runs there at one time is of one model; see `slotline.core.swap`."""
     api_key_env: str | None = None
     """The environment variable that holds the key, never the key."""
     limits: Limits = Limits()
@@ -93,7 +83,7 @@ class KeyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     name: str
     hash: str
-    """`sha256:` and the 64 lower-case hexadecimal digits of the whole key's SHA-256."""
+    """`sha256:` and the 64 lower-case hexadecimal digits of the whole key's SHA-256; no two keys have the same."""
     weight: int = 2
     priority: Priority = Priority.INTERACTIVE
     running: int = 4

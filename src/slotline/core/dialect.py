@@ -12,6 +12,7 @@ from typing import Protocol
 
 from slotline.core.errors import SlotlineError
 from slotline.core.kind import Terms, Traits
+from slotline.core.openai.chunk import Progress
 from slotline.core.queue_frames import Told
 
 
@@ -39,6 +40,11 @@ class Exchange(Protocol):
         ...
 
     @property
+    def progress(self) -> Progress | None:
+        """How far the upstream is in reading the prompt, as it last said; None where it does not tell."""
+        ...
+
+    @property
     def completion(self) -> str | None:
         """The upstream's own name of the answer that comes now; None until it has named it."""
         ...
@@ -54,7 +60,7 @@ class Exchange(Protocol):
         ...
 
     def chain(self) -> Sequence[int]:
-        """The conversation, message by message, as `core.seats` compares it."""
+        """The conversation, message by message, as `core.seats` compares it; empty: it cannot be told where to sit."""
         ...
 
     def body(self, target: str, traits: Traits, terms: Terms) -> bytes:
@@ -84,6 +90,16 @@ class Dialect(Exchange, Protocol):
     @property
     def stream(self) -> bool:
         """The client asked for a stream of events, not for one whole answer."""
+        ...
+
+    @property
+    def user(self) -> str | None:
+        """Whom the request says that it is for, in the client's words; that may name a person, and is never logged."""
+        ...
+
+    @property
+    def most(self) -> int | None:
+        """The tokens that the answer may have at most, by the client's word; None: it says nothing about it."""
         ...
 
     def shelve(self) -> None:

@@ -112,12 +112,50 @@ class Busy(SlotlineError):
         self.retry_after = retry_after
 
 
+class LimitReached(SlotlineError):
+    """The caller's key has as many waiting as it may."""
+
+    status = 429
+    anthropic_type = "rate_limit_error"
+    openai_type = "rate_limit_error"
+    outcome = Outcome.REFUSED_LIMIT
+
+    def __init__(self, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Superseded(SlotlineError):
+    """The client has sent the same request again, and the later copy goes on in its place."""
+
+    status = 400  # and not 409, after which clients would send it once more
+    anthropic_type = "invalid_request_error"
+    openai_type = "invalid_request_error"
+    outcome = Outcome.CLIENT_LEFT_WAITING  # or `CLIENT_LEFT_RUNNING`, if it had its slot
+
+
 class QueueTimeout(SlotlineError):
-    """The request waited in line for longer than `queue_wait`."""
+    """The request waited in line for longer than `queue_wait`, or than its client does."""
 
     status = 529
     anthropic_type = "overloaded_error"
     outcome = Outcome.WAIT_TIMEOUT
+
+
+class Withdrawn(SlotlineError):
+    """The upstreams that could serve the request were taken out of the configuration while it waited for them."""
+
+    status = 503
+    anthropic_type = "overloaded_error"
+
+
+class Cancelled(SlotlineError):
+    """An operator has ended the request."""
+
+    status = 400  # clients send again what ends with 409, 429 or 500 and above, and log out after 403
+    anthropic_type = "invalid_request_error"
+    openai_type = "invalid_request_error"
+    outcome = Outcome.SHUTDOWN
 
 
 class ShuttingDown(SlotlineError):

@@ -1,38 +1,50 @@
 """Slots, and the lines before them: who runs, who waits, and whose turn it is.
 
-A pure data structure. Commands go in (`join`, `leave`, `release`, `resize`), and each returns the grants it caused and
-the moves in the lines; whoever calls does the waking and the telling. Nothing here waits, and nothing can be lost
-between two commands.
+A pure data structure. Commands go in (`join`, `leave`, `release`, `resize`, …), and each returns the grants it caused
+and the lines in which places changed; whoever calls does the waking and the telling. Nothing here waits, and nothing
+can be lost between two commands.
 
 A line belongs to a *set* of upstreams: those that may serve the tickets in it. Two lines meet when they share an
-upstream. The rules, which the tests prove against a naive model:
+upstream. Upstreams that every line takes or leaves together are one *pool*. The rules, which the tests prove against a
+naive model:
 
-1. The cap: a grant never takes an upstream above its slots. (A lowered cap ends nobody; it is reached by attrition.)
-2. No idling: after every command, no upstream has a free slot while a ticket that it may serve waits.
-3. Order: a free slot goes to the earliest ticket that may have it, over all lines that meet there.
-4. Positions are exact: 1 + the number of earlier tickets in the lines that meet the ticket's own. With one set of
-   upstreams that is the number of grants before it; where lines only overlap it counts all who may be served before.
-5. Bounds: a ticket that would have to wait is refused at once when as many wait, in the lines that it meets, as its
-   upstreams together may have waiting; and when the bodies of all who wait anywhere would take too much memory.
-6. A ticket whose upstream failed it may go back to its old place, to be served elsewhere; nobody else is any worse
-   off than if it had waited there all the time.
+1. The cap: a grant never takes an upstream above its slots, nor a key above what it may have running. (A lowered cap
+   ends nobody; it is reached by attrition.)
+2. No idling: after every command, no upstream has a free slot while a ticket waits that may have it. One whose key has
+   all running that it may have may have none, and for rooms of one model at a time see `core.swap`.
+3. Order: each pool has one (`core.pool`, `core.fairness`), and a free slot goes to the first in it. Keys take turns, so
+   that each that waits gets its share of the slot-seconds; in one key, or without keys, the order is that of arrival.
+   Each pool counts for itself: what a key uses of one upstream takes nothing from it at another.
+4. Positions: 1 + the number of tickets that stand before this one in the order of any pool that may serve it. Where all
+   lines are for the same upstreams that is exactly the number of grants before its own, plus one, if nobody else came
+   and all took as long as estimated. What a key may have running, and rooms of one model at a time, are left out of it.
+5. Bounds: a ticket that would have to wait is refused at once when its key has as many waiting as it may, when as many
+   wait, in the lines that it meets, as its upstreams together may have waiting, and when the bodies of all who wait
+   anywhere would take too much memory.
+6. A ticket whose upstream failed it may go back to its old place, to be served elsewhere, and so may one that left the
+   line; bounds do not hold for them. Nobody else is any worse off than if it had waited there all the time.
 7. Leaving is total: `leave` takes a ticket out whether it waits, was granted in this very moment, or runs; a second
    time it does nothing. A slot given back is granted on in the same command.
 
-Cost: tickets are numbered by arrival, so a line is an ascending list of numbers. Joining appends, a position is a
-binary search, and leaving moves part of one block of memory: a few microseconds with 10,000 waiting, and no command
-ever walks the line. A move is told as one `Shift` for all who stood behind.
+Cost: see `core.fairness`. No command walks a line, but for those that change which upstreams there are, and a grant by
+a room of one model at a time.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum, auto
 from itertools import chain
 
-from slotline.core.errors import Busy
+import msgspec
+
+from slotline.core.allowance import Allowances
+from slotline.core.crowd import Crowd, Moved
+from slotline.core.errors import Busy, Withdrawn
+from slotline.core.party import NOBODY, FairBy, Party
+from slotline.core.pool import Pool
+from slotline.core.room import Room, Ticket
+from slotline.core.swap import Swaps
 
 
 class Phase(Enum):
@@ -43,143 +55,167 @@ class Phase(Enum):
     GONE = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """One request's claim on a slot of any of `upstreams`; `number` is its place in the order of all arrivals."""
-
-    number: int
-    upstreams: frozenset[str]
-    size: int = 0  # bytes kept in memory while it waits
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """`ticket` now holds one slot of `upstream`."""
 
     ticket: Ticket
     upstream: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """In `lines`, every waiting ticket that arrived after number `behind` has moved: one place nearer, or `by`."""
-
-    lines: tuple[frozenset[str], ...]
-    behind: int
-    by: int = -1  # +1: somebody came back to a place before it
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What one command caused, in the order in which it happened."""
+class Changes(msgspec.Struct, frozen=True):
+    """What one command caused: the grants, in their order, and the lines in which a place may be another one now."""
 
     grants: tuple[Grant, ...] = ()
-    shifts: tuple[Shift, ...] = ()
+    moved: tuple[frozenset[str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a waiting ticket stands: `position` from 1, of `length` who wait (itself included)."""
 
     position: int
     length: int
 
 
-@dataclass(slots=True)
-class Room:
-    """What one upstream offers: `slots` requests at once, and `queue` that may wait for it."""
+class _Choice(msgspec.Struct, frozen=True):
+    """The next grant: whose turn it is, where, and whom it passes because their models are not there."""
 
-    slots: int
-    queue: int
-    running: dict[Ticket, float] = field(default_factory=dict)  # ticket → when it was granted, in the caller's clock
-
-    @property
-    def free(self) -> int:
-        """Slots that could be granted now; negative while a lowered cap is being reached."""
-        return self.slots - len(self.running)
-
-
-@dataclass(slots=True)
-class _Line:
-    """The tickets that wait for one set of upstreams, and the lines that meet this one (itself included)."""
-
-    upstreams: frozenset[str]
-    waiting: list[int] = field(default_factory=list)
-    meets: list[_Line] = field(default_factory=list)
+    number: int
+    room: Room
+    passing: list[int]
+    merit: tuple[bool, int, bool, int, int]  # the lowest is granted first
 
 
 class Lines:
     """All slots and all lines of one gateway. `now` is any clock of seconds that does not run backwards."""
 
-    def __init__(self, rooms: Mapping[str, tuple[int, int]], max_waiting: int | None = None) -> None:
+    def __init__(
+        self,
+        rooms: Mapping[str, tuple[int, int]],
+        max_waiting: int | None = None,
+        fair_by: FairBy = FairBy.KEY,
+        exclusive: Collection[str] = (),
+    ) -> None:
         """`rooms`: upstream → (slots, queue), in the order of preference among equally free upstreams.
 
-        `max_waiting`: the bytes that all who wait may keep in memory together; None: without bound.
+        `max_waiting`: the bytes that all who wait may keep in memory together; None: without bound. `exclusive`: those
+        of the upstreams that run one model at a time.
         """
-        self._rooms = {name: Room(slots, queue) for name, (slots, queue) in rooms.items()}
-        self._lines: dict[frozenset[str], _Line] = {}
-        self._waiting: dict[int, Ticket] = {}
-        self._running: dict[Ticket, str] = {}
+        self._rooms = {
+            name: Room(name, slots, queue, rank, name in exclusive)
+            for rank, (name, (slots, queue)) in enumerate(rooms.items())
+        }
+        self._running: dict[Ticket, tuple[Room, int]] = {}  # where, and by which grant of all
+        self._keys = Allowances()
+        self._crowd = Crowd(self._rooms, self._running, self._keys.barred, flows=fair_by is FairBy.FLOW)
+        self._swaps = Swaps()
         self._last_number = 0
+        self._grants = 0
         self._max_waiting = max_waiting
-        self._waiting_bytes = 0
+        self._stale = False  # there are retired rooms or old lines
 
     # ---- commands ----------------------------------------------------------------------------------------------------
 
-    def join(self, upstreams: Iterable[str], now: float, size: int = 0) -> tuple[Ticket, Changes]:
-        """A new ticket at the end of its line, granted at once when a slot is free for it; `size`: see `Ticket`.
+    def join(
+        self,
+        upstreams: Iterable[str],
+        now: float,
+        size: int = 0,
+        party: Party = NOBODY,
+        cost: float = 1.0,
+        model: str = "",
+        number: int | None = None,
+    ) -> tuple[Ticket, Changes]:
+        """A new ticket, granted at once when a slot is free for it. The arguments are those of `Ticket`.
 
-        Raises Busy when it would have to wait and the line is full; then nothing has changed.
+        `number`: that of a ticket that has left, which stood where this one is to stand; bounds do not hold for it.
+        Raises LimitReached when it would have to wait and its key has as many waiting as it may, Busy when the line is
+        full, Withdrawn when none of the upstreams takes anybody any more; then nothing has changed. Raises ValueError
+        for a number that waits, or never was.
         """
-        line = self._line(frozenset(upstreams))
-        if not any(self._rooms[name].free > 0 for name in line.upstreams):
-            self._check_bounds(line, size)
-        self._last_number += 1
-        ticket = Ticket(self._last_number, line.upstreams, size)
-        self._waiting_bytes += size
-        line.waiting.append(ticket.number)
-        self._waiting[ticket.number] = ticket
-        return ticket, self._fill(now)
+        if number is not None and (number in self._crowd.tickets or not 0 < number <= self._last_number):
+            raise ValueError(f"number {number} is not that of a ticket that has left")
+        upstreams = frozenset(upstreams)
+        self._check_upstreams(upstreams)
+        if number is None:
+            self._check_bounds(upstreams, size, party, model)
+            number = self._last_number = self._last_number + 1
+        ticket = Ticket(number, upstreams, size, party, cost, model)
+        return ticket, self._fill(now, self._put_in(ticket))
 
     def leave(self, ticket: Ticket, now: float) -> Changes:
         """`ticket` is gone, whatever it was doing; those behind it move up, or its slot is granted on."""
         if not self._waits(ticket):
             return self.release(ticket, now)
-        del self._waiting[ticket.number]
-        return Changes(shifts=self._take_out(ticket))
+        return self._fill(now, self._take_out(ticket))
 
     def release(self, ticket: Ticket, now: float) -> Changes:
         """`ticket` gives its slot back, once: for a ticket that holds none this does nothing."""
-        upstream = self._running.pop(ticket, None)
-        if upstream is None:
+        run = self._running.pop(ticket, None)
+        if run is None:
             return Changes()
-        del self._rooms[upstream].running[ticket]
-        return self._fill(now)
+        room, grant = run
+        moved = self._crowd.settle(ticket, room, grant, now - room.running.pop(ticket))
+        if self._keys.end_run(ticket.party):
+            moved |= self._crowd.admit(ticket.party.key, self._grants)
+        return self._fill(now, moved)
 
     def retry(self, ticket: Ticket, now: float) -> tuple[Ticket, Changes] | None:
         """A running ticket whose upstream failed it: back in line at its old place, for its other upstreams only.
 
         None, and nothing has changed, when it has no other. Bounds do not hold for it: it was let in once.
         """
-        upstream = self._running.get(ticket)
-        others = ticket.upstreams - {upstream}
-        if upstream is None or not others:
+        run = self._running.get(ticket)
+        if run is None or ticket.number in self._crowd.tickets:
             return None
-        again = Ticket(ticket.number, frozenset(others), ticket.size)
-        line = self._line(again.upstreams)
-        insort(line.waiting, again.number)
-        self._waiting[again.number] = again
-        self._waiting_bytes += again.size
-        put_back = self._behind(line, again.number, by=+1)
+        others = frozenset(name for name in ticket.upstreams - {run[0].name} if self._takes_in(name))
+        if not others:
+            return None
+        again = Ticket(ticket.number, others, ticket.size, ticket.party, ticket.cost, ticket.model)
+        moved = self._put_in(again)
         changes = self.release(ticket, now)
-        return again, Changes(changes.grants, put_back + changes.shifts)
+        return again, Changes(changes.grants, self._where_somebody_waits(moved | dict.fromkeys(changes.moved)))
 
     def resize(self, upstream: str, slots: int, now: float) -> Changes:
         """`upstream` now has `slots` slots. Fewer than run now: nobody is ended, and none is granted until it fits."""
         if slots < 0:
             raise ValueError(f"slots must not be negative, got {slots}")
-        self._rooms[upstream].slots = slots
-        return self._fill(now)
+        room = self._rooms[upstream]
+        room.slots = 0 if room.retired else slots
+        return self._fill(now, {})
+
+    def bound(self, max_waiting: int | None) -> None:
+        """From now on those who wait may keep so many bytes in memory together. Whoever waits already stays."""
+        self._max_waiting = max_waiting
+
+    # ---- commands that change which upstreams there are --------------------------------------------------------------
+
+    def add(self, upstream: str, slots: int, queue: int, now: float, *, exclusive: bool = False) -> Changes:
+        """A new upstream, or one that was retired. Raises ValueError for one that is there."""
+        if self._takes_in(upstream):
+            raise ValueError(f"there is an upstream {upstream!r}")
+        rank = 1 + max((other.rank for other in self._rooms.values()), default=0)
+        room = self._rooms.setdefault(upstream, Room(upstream, slots, queue, rank))
+        room.slots, room.queue, room.exclusive, room.retired = slots, queue, exclusive, False
+        return self._fill(now, self._renew())
+
+    def change(self, upstream: str, queue: int, now: float, *, exclusive: bool = False) -> Changes:
+        """From now on so many may wait for `upstream`. Whoever waits already stays."""
+        room = self._rooms[upstream]
+        room.queue, room.exclusive = 0 if room.retired else queue, exclusive
+        return self._fill(now, {})
+
+    def retire(self, upstream: str, now: float) -> tuple[Changes, tuple[Ticket, ...]]:
+        """`upstream` takes nobody any more. Whoever runs there runs on; whoever may wait for others, waits for them.
+
+        The tickets that had no other are out of the line, and returned.
+        """
+        room = self._rooms[upstream]
+        room.slots, room.queue, room.retired = 0, 0, True
+        waiting = list(self._crowd.tickets.values())
+        stranded = tuple(ticket for ticket in waiting if not any(map(self._takes_in, ticket.upstreams)))
+        for ticket in stranded:
+            self._take_out(ticket)
+        return self._fill(now, self._renew()), stranded
 
     # ---- questions ---------------------------------------------------------------------------------------------------
 
@@ -193,18 +229,27 @@ class Lines:
         """Where a waiting ticket stands now. Raises KeyError for one that does not wait."""
         if not self._waits(ticket):
             raise KeyError(ticket)
-        meets = self._lines[ticket.upstreams].meets
-        ahead = sum(bisect_left(line.waiting, ticket.number) for line in meets)
-        return Place(ahead + 1, sum(len(line.waiting) for line in meets))
+        return Place(*self._crowd.place(ticket))
+
+    def ticket(self, number: int) -> Ticket | None:
+        """The ticket that waits under `number`; None if none does."""
+        return self._crowd.tickets.get(number)
+
+    def barred(self, ticket: Ticket) -> bool:
+        """Whether the key of a waiting ticket has all running that it may have."""
+        return not self._keys.may_run(ticket.party)
+
+    def front(self, upstreams: frozenset[str], count: int) -> list[Ticket]:
+        """The tickets in the line of `upstreams` that have one of the first `count` places, and perhaps others."""
+        return self._crowd.front(upstreams, count)
 
     def waiting(self, upstreams: frozenset[str]) -> Iterator[Ticket]:
-        """The tickets in the line of `upstreams`, first to last. No command may be given while this is walked."""
-        line = self._lines.get(upstreams)
-        return (self._waiting[number] for number in (line.waiting if line else ()))
+        """The tickets in the line of `upstreams`, by arrival. No command may be given while this is walked."""
+        return self._crowd.waiting(upstreams)
 
     def lines(self) -> dict[frozenset[str], int]:
-        """How many wait in each line that has ever been used."""
-        return {upstreams: len(line.waiting) for upstreams, line in self._lines.items()}
+        """How many wait in each line; one that nobody has used since the upstreams were changed is not among them."""
+        return {upstreams: len(line) for upstreams, line in self._crowd.lines.items()}
 
     def room(self, upstream: str) -> Room:
         """The slots of one upstream; to be read, never to be changed."""
@@ -212,77 +257,136 @@ class Lines:
 
     def held_since(self, upstreams: Iterable[str]) -> list[float]:
         """When each ticket that runs now on one of `upstreams` was granted."""
-        return list(chain.from_iterable(self._rooms[name].running.values() for name in upstreams))
+        rooms = [self._rooms[name] for name in upstreams if name in self._rooms]
+        return list(chain.from_iterable(room.running.values() for room in rooms))
 
     def __repr__(self) -> str:
         rooms = ", ".join(f"{name} {len(room.running)}/{room.slots}" for name, room in self._rooms.items())
-        return f"<Lines {rooms}; {len(self._waiting)} waiting>"
+        return f"<Lines {rooms}; {len(self._crowd.tickets)} waiting>"
 
-    # ---- inside ------------------------------------------------------------------------------------------------------
+    # ---- joining and leaving -----------------------------------------------------------------------------------------
 
-    def _line(self, upstreams: frozenset[str]) -> _Line:
-        line = self._lines.get(upstreams)
-        if line is not None:
-            return line
+    def _check_upstreams(self, upstreams: frozenset[str]) -> None:
         if not upstreams or not upstreams <= self._rooms.keys():
             raise KeyError(f"no such upstreams: {sorted(upstreams)}")
-        line = self._lines[upstreams] = _Line(upstreams)
-        for other in self._lines.values():
-            if other.upstreams & upstreams:
-                line.meets.append(other)
-                if other is not line:
-                    other.meets.append(line)
-        return line
+        if not any(map(self._takes_in, upstreams)):
+            raise Withdrawn(f"there is no upstream {', '.join(sorted(upstreams))} any more")
+
+    def _takes_in(self, upstream: str) -> bool:
+        room = self._rooms.get(upstream)
+        return room is not None and not room.retired
 
     def _waits(self, ticket: Ticket) -> bool:
-        """Asks for the whole ticket: one that went back to its place kept its number, and is gone as what it was."""
-        return self._waiting.get(ticket.number) == ticket
+        """Asks for the ticket itself: one that went back to its place kept its number, and is gone as what it was."""
+        return self._crowd.tickets.get(ticket.number) is ticket
 
-    def _check_bounds(self, line: _Line, size: int) -> None:
-        waiting = sum(len(other.waiting) for other in line.meets)
-        bound = sum(self._rooms[name].queue for name in line.upstreams)
+    def _check_bounds(self, upstreams: frozenset[str], size: int, party: Party, model: str) -> None:
+        rooms = [self._rooms[name] for name in upstreams]
+        if self._keys.may_run(party) and any(self._has_slot_for(model, room) for room in rooms):
+            return
+        self._keys.check_waiting(party)
+        waiting = sum(len(line) for line in self._crowd.meeting(upstreams))
+        bound = sum(room.queue for room in rooms)
         if waiting >= bound:
             raise Busy(f"the line is full: {waiting} wait, and at most {bound} may wait")
-        if self._max_waiting is not None and self._waiting_bytes + size > self._max_waiting:
-            held = f"{self._waiting_bytes} of max_waiting = {self._max_waiting} bytes"
+        if self._max_waiting is not None and self._crowd.bytes + size > self._max_waiting:
+            held = f"{self._crowd.bytes} of max_waiting = {self._max_waiting} bytes"
             raise Busy(f"the line is full: those who wait hold {held}, which leaves no room for {size} more")
 
-    def _take_out(self, ticket: Ticket) -> tuple[Shift, ...]:
-        """Takes `ticket` out of its line; the shift of those behind it, if there are any."""
-        self._waiting_bytes -= ticket.size
-        line = self._lines[ticket.upstreams]
-        del line.waiting[bisect_left(line.waiting, ticket.number)]
-        return self._behind(line, ticket.number, by=-1)
+    def _has_slot_for(self, model: str, room: Room) -> bool:
+        """Whether a newcomer gets a slot of `room` at once; of one model at a time, only if nobody waits there."""
+        return room.free > 0 and (not room.exclusive or (room.takes(model) and not self._crowd.pool(room).count))
 
-    def _behind(self, line: _Line, number: int, by: int) -> tuple[Shift, ...]:
-        """The move of all who stand behind `number` in the lines that meet `line`, if anybody does."""
-        lines = tuple(o.upstreams for o in line.meets if o.waiting and o.waiting[-1] > number)
-        return (Shift(lines, number, by),) if lines else ()
+    def _put_in(self, ticket: Ticket) -> Moved:
+        moved = self._crowd.add(ticket, self._grants)
+        if self._keys.begin_wait(ticket.party):
+            moved |= self._crowd.admit(ticket.party.key, self._grants)
+        return moved
 
-    def _fill(self, now: float) -> Changes:
+    def _take_out(self, ticket: Ticket, granted: Room | None = None) -> Moved:
+        moved = self._crowd.remove(ticket, granted)
+        self._keys.end_wait(ticket.party)
+        self._swaps.forget(ticket.number)
+        return moved
+
+    # ---- granting ----------------------------------------------------------------------------------------------------
+
+    def _fill(self, now: float, moved: Moved) -> Changes:
         """Grants while there is a free slot and someone who may have it (rules 1, 2 and 3)."""
         grants: list[Grant] = []
-        shifts: list[Shift] = []
         while (choice := self._next()) is not None:
-            number, upstream = choice
-            ticket = self._waiting.pop(number)
-            shifts.extend(self._take_out(ticket))
-            self._running[ticket] = upstream
-            self._rooms[upstream].running[ticket] = now
-            grants.append(Grant(ticket, upstream))
-        return Changes(tuple(grants), tuple(shifts))
+            ticket, room = self._crowd.tickets[choice.number], choice.room
+            moved |= self._take_out(ticket, room)
+            self._swaps.note(choice.passing)
+            self._keys.begin_run(ticket.party)
+            self._grants += 1
+            self._running[ticket] = room, self._grants
+            room.running[ticket] = now
+            room.model = ticket.model
+            grants.append(Grant(ticket, room.name))
+        self._rest()
+        if self._stale and self._tidy():
+            moved = dict.fromkeys(self._crowd.lines)
+        return Changes(tuple(grants), self._where_somebody_waits(moved))
 
-    def _next(self) -> tuple[int, str] | None:
-        """The earliest ticket with a free slot, and the freest upstream for it."""
-        free = {name for name, room in self._rooms.items() if room.free > 0}
-        if not free or not self._waiting:
-            return None
-        heads = [(line.waiting[0], line) for line in self._lines.values() if line.waiting and line.upstreams & free]
-        if not heads:
-            return None
-        number, line = min(heads, key=lambda head: head[0])
-        upstream = max((name for name in self._rooms if name in line.upstreams & free), key=self._freedom)
-        return number, upstream
+    def _next(self) -> _Choice | None:
+        """Where it is somebody's turn in several pools, who came first is granted first, and by the freest room.
 
-    def _freedom(self, upstream: str) -> int:
-        return self._rooms[upstream].free
+        Whoever passes others is granted last.
+        """
+        best: _Choice | None = None
+        for pool in self._crowd.pools:
+            if pool.count:
+                for choice in self._choices(pool):
+                    if best is None or choice.merit < best.merit:
+                        best = choice
+        return best
+
+    def _choices(self, pool: Pool) -> Iterator[_Choice]:
+        """For each room of `pool` that has a free slot, whose turn it is there."""
+        free = [room for room in pool.rooms if room.free > 0]
+        first = pool.first() if free else None
+        if first is None:
+            return
+        tickets = self._crowd.tickets
+        for room in free:
+            turn = self._swaps.choose(room, pool.eligible(), tickets) if room.exclusive else (first, [])
+            if turn is not None:
+                number, passing = turn
+                swaps = room.exclusive and room.model not in {None, tickets[number].model}
+                yield _Choice(number, room, passing, (bool(passing), number, swaps, -room.free, room.rank))
+
+    def _rest(self) -> None:
+        """Where a slot is free and nobody waits, nobody was kept from anything: what was used is forgotten."""
+        for pool in self._crowd.pools:
+            if not pool.count and pool.remembers and any(room.free > 0 for room in pool.rooms):
+                pool.forget()
+
+    def _where_somebody_waits(self, moved: Moved) -> tuple[frozenset[str], ...]:
+        lines = self._crowd.lines
+        return tuple(upstreams for upstreams in moved if upstreams in lines and lines[upstreams].waiting)
+
+    # ---- old lines and retired rooms ---------------------------------------------------------------------------------
+
+    def _renew(self) -> Moved:
+        """After a change of the upstreams: lines that are used no more make no difference, once they are empty."""
+        for line in self._crowd.lines.values():
+            line.old = True
+        self._tidy()
+        return dict.fromkeys(self._crowd.lines)
+
+    def _tidy(self) -> bool:
+        """Forgets old lines and retired rooms that are empty; whether pools changed with that."""
+        lines = self._crowd.lines
+        empty = [line for line in lines.values() if line.old and not line.waiting]
+        self._crowd.forget(empty)
+        used = frozenset[str]().union(*lines)
+        rooms = list(self._rooms.values())
+        for room in rooms:
+            if room.retired and not room.running and room.name not in used:
+                del self._rooms[room.name]
+        self._stale = any(line.old for line in lines.values()) or any(room.retired for room in self._rooms.values())
+        if not empty and len(rooms) == len(self._rooms) and self._crowd.knows_all_rooms:
+            return False
+        self._crowd.regroup()
+        return True

@@ -25,14 +25,28 @@ class Model:
     aliases: tuple[str, ...] = ()
 
 
+class UnknownModel(NotFound):
+    """No such model. (A route that does not exist is another thing: clients know a code for this one.)"""
+
+
 def resolve(name: str, models: Sequence[Model]) -> Model:
     """The model that `name` means. Raises NotFound, which names those on offer."""
     for fits in (_is_name, _is_alias, _is_pattern):
         for model in models:
             if fits(name, model):
                 return model
+    raise unknown(name, models)
+
+
+def unknown(name: str, models: Sequence[Model]) -> NotFound:
+    """The error for a name that means nothing; `models` are those on offer to whoever asks."""
     offer = ", ".join(model.name for model in models[:_NAMED]) or "none at present"
-    raise NotFound(f"model: {name[:200]!r} is not served here; the models are: {offer}")
+    return UnknownModel(f"model: {name[:200]!r} is not served here; the models are: {offer}")
+
+
+def matches(name: str, pattern: str) -> bool:
+    """`*` and `?` as in a shell; brackets stand for themselves: clients do ask for models such as `opus[1m]`."""
+    return fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def merged(listings: Iterable[tuple[str, Sequence[str]]]) -> list[Model]:
@@ -53,5 +67,4 @@ def _is_alias(name: str, model: Model) -> bool:
 
 
 def _is_pattern(name: str, model: Model) -> bool:
-    """Brackets stand for themselves: clients do ask for models such as `opus[1m]`."""
-    return any(fnmatchcase(name, alias.replace("[", "[[]")) for alias in model.aliases)
+    return any(matches(name, alias) for alias in model.aliases)

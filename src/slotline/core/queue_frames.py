@@ -63,6 +63,11 @@ def chosen(header: str | None, default: QueueForm) -> QueueForm:
         raise Invalid(f"x-slotline-queue: expected one of {forms}, got {header[:80]!r}") from None
 
 
+def nameless(form: QueueForm) -> QueueForm:
+    """`form` on OpenAI's routes: their clients fail on events that have a name, so there are comments, or nothing."""
+    return QueueForm.OFF if form is QueueForm.OFF else QueueForm.COMMENT
+
+
 def frame(form: QueueForm, told: Told) -> bytes:
     """The whole frame that tells `told`; empty where nothing is told."""
     place = told.place

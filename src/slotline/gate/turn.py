@@ -8,15 +8,31 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
 from slotline.core.errors import SlotlineError
-from slotline.core.line import Ticket
+from slotline.core.estimate import UNSEEN
+from slotline.core.habits import Run
+from slotline.core.party import NOBODY, Party
 from slotline.core.queue_frames import Told
+from slotline.core.room import Ticket
 
 FIRST = 3
 """The places that hear of every change at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a turn asks for; see `LocalGate.turn`."""
+
+    upstreams: Collection[str]
+    size: int = 0
+    party: Party = NOBODY
+    model: str = ""
+    run: Run = UNSEEN
+    place: int | None = None
 
 
 class Turn:
@@ -36,22 +52,20 @@ class Turn:
         "_timer",
         "_told",
         "_wake",
+        "ask",
         "joined",
-        "size",
         "ticket",
         "upstream",
-        "upstreams",
     )
 
     def __init__(
         self,
-        upstreams: Collection[str],
-        size: int,
+        ask: Ask,
         join: Callable[[Turn], None],
         leave: Callable[[Turn], None],
         retry: Callable[[Turn], bool],
     ) -> None:
-        """`size`: the bytes kept in memory while it waits. `join`, `leave`, `retry`: the gate's; `join` may raise."""
+        """`join`, `leave`, `retry`: the gate's; `join` may raise."""
         self._join = join
         self._leave = leave
         self._retry = retry
@@ -61,14 +75,17 @@ class Turn:
         self._wake: asyncio.Future[None] | None = None
         self._error: SlotlineError | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.upstreams = upstreams
-        self.size = size
+        self.ask = ask
         self.ticket: Ticket | None = None
         self.joined = 0.0
         self.upstream: str | None = None
 
     async def __aenter__(self) -> Self:
-        """Joins the line. Raises Busy when it is full and ShuttingDown when the gate is closed."""
+        """Joins the line.
+
+        Raises Busy when it is full, LimitReached when the party has as many waiting as it may, Withdrawn when its
+        upstreams are no more, and ShuttingDown when the gate is closed.
+        """
         self._join(self)
         return self
 
@@ -76,6 +93,11 @@ class Turn:
         self._stop_timer()
         if not self._held:
             self._leave(self)
+
+    @property
+    def number(self) -> int | None:
+        """By which its place may be had again after it has left; None before it has joined."""
+        return None if self.ticket is None else self.ticket.number
 
     def hold(self) -> Callable[[], None]:
         """The slot outlives the turn: it is given back by the call that this returns (a second one does nothing)."""
@@ -93,7 +115,11 @@ class Turn:
         return self
 
     async def __anext__(self) -> Told:
-        """The next change of place. Raises QueueTimeout after `queue_wait`, ShuttingDown when the gate closes."""
+        """The next change of place.
+
+        Raises QueueTimeout after `queue_wait`, Withdrawn when the upstreams are no more, ShuttingDown when the gate
+        closes.
+        """
         while self.upstream is None:
             if self._error is not None:
                 raise self._error

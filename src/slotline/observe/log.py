@@ -14,7 +14,7 @@ class _Json(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "time": self.formatTime(record, f"%Y-%m-%dT%H:%M:%S.{int(record.msecs):03}%z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

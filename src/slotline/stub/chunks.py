@@ -28,14 +28,15 @@ def error_body(error: Error) -> dict[str, Any]:
 
 
 class Chunks:
-    """Encodes the events of one answer."""
+    """Encodes the events of one chat completion."""
+
+    object = "chat.completion.chunk"
 
     def __init__(self, completion_id: str, model: str, created: int, newline: str) -> None:
-        self._same = {"id": completion_id, "object": "chat.completion.chunk", "created": created, "model": model}
+        self._same = {"id": completion_id, "object": self.object, "created": created, "model": model}
         self._newline = newline.encode()
         # A token is the hot path: everything around its text is made once.
-        whole = self.delta({"content": "@"})
-        self._before, _, self._after = whole.partition(b'"content":"@"')
+        self._before, _, self._after = self.delta({"content": "@"}).partition(b'"content":"@"')
 
     def token(self, key: str, text: str) -> bytes:
         """A chunk whose delta is one text field."""
@@ -90,3 +91,18 @@ class Chunks:
                 return self.line(b"data", body) + self._newline
             case _:
                 assert_never(error.form)
+
+
+class TextChunks(Chunks):
+    """Encodes the events of a completion of a plain prompt, which knows text and nothing else."""
+
+    object = "text_completion"
+
+    def token(self, key: str, text: str) -> bytes:
+        """A chunk of text; what would be reasoning in a chat is text like any other."""
+        return self.delta({"content": text})
+
+    def delta(self, delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+        """A chunk with one choice."""
+        choice = {"index": 0, "text": delta.get("content") or "", "logprobs": None, "finish_reason": finish}
+        return self.chunk({"choices": [choice], **more})

@@ -125,6 +125,23 @@ class Ask(msgspec.Struct, frozen=True):
         return next((text_of(m) for m in reversed(self.messages) if m.get("role") == "user"), "")
 
 
+class TextAsk(Ask, frozen=True):
+    """The fields of a request for the completion of a plain prompt: it has no messages, and no template is used."""
+
+    messages: list[dict[str, Any]] = []
+    given: str | list[Any] = msgspec.field(name="prompt", default="")  # text, tokens, or a list with one of these
+
+    @property
+    def prompt(self) -> str:
+        """The prompt; a token is shown as its number."""
+        return self.given if isinstance(self.given, str) else " ".join(map(str, self.given))
+
+    @property
+    def last_user_text(self) -> str:
+        """All that was said."""
+        return self.prompt
+
+
 def text_of(message: dict[str, Any]) -> str:
     """The text of a message, whose content may be text, a list of parts, or nothing."""
     content = message.get("content")

@@ -6,7 +6,9 @@ endpoint change anything. Shapes: llama.cpp `tools/server/README.md`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import base64
+import struct
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -34,8 +36,16 @@ class _Tokenize(msgspec.Struct):
 
 
 class _Embed(msgspec.Struct):
-    input: str | list[str]
+    input: str | list[str | int | list[int]]  # texts or tokens, one or several
     model: str = ""
+    encoding_format: Literal["float", "base64"] = "float"
+
+    @property
+    def inputs(self) -> list[str]:
+        """One text for each vector; a list of numbers is the tokens of one text."""
+        if isinstance(self.input, str) or all(isinstance(each, int) for each in self.input):
+            return [str(self.input)]
+        return [str(each) for each in self.input]
 
 
 class _Release(msgspec.Struct):
@@ -91,11 +101,12 @@ class Routes:
     async def embeddings(self, request: web.Request) -> web.Response:
         """Vectors of eight numbers, the same for the same text. They take no slot."""
         ask = await _body(request, _Embed)
-        inputs = [ask.input] if isinstance(ask.input, str) else ask.input
+        show = _packed if ask.encoding_format == "base64" else list
         data = [
-            {"object": "embedding", "index": index, "embedding": _vector(text)} for index, text in enumerate(inputs)
+            {"object": "embedding", "index": index, "embedding": show(_vector(text))}
+            for index, text in enumerate(ask.inputs)
         ]
-        tokens = sum(count_tokens(text) for text in inputs)
+        tokens = sum(count_tokens(text) for text in ask.inputs)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return self._json({"object": "list", "data": data, "model": ask.model, "usage": usage})
 
@@ -241,3 +252,8 @@ async def _body(request: web.Request, shape: type[_T]) -> _T:
 def _vector(text: str) -> list[float]:
     numbers = [number for number, _ in tokenize(text)] or [0]
     return [numbers[index % len(numbers)] % 97 / 97 for index in range(8)]
+
+
+def _packed(vector: list[float]) -> str:
+    """As 32-bit numbers in base64, the form that OpenAI's own client asks for."""
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

@@ -1,7 +1,7 @@
 """The stub: a scripted upstream on a socket, with slots and a queue of its own like llama-server's.
 
 `async with Stub(slots=2, tokens=5) as stub:` listens on a free port of loopback; `slotline stub` runs the same object.
-A request's life is `_chat`: recorded, given a script, seated on a slot, answered; one `finally` lets go of everything.
+A request's life is `_infer`: recorded, given a script, seated on a slot, answered; one `finally` lets go of everything.
 A client that goes cancels its handler, so its slot is free at once (or after `abort_lag`).
 """
 
@@ -24,18 +24,19 @@ from aiohttp.typedefs import Handler
 
 from slotline.core.kind import Kind
 from slotline.stub.answer import Answer
-from slotline.stub.chunks import Chunks
+from slotline.stub.chunks import Chunks, TextChunks
 from slotline.stub.floor import Condition, Floor
 from slotline.stub.plan import Plan, Repertoire, Side, scripts_of
-from slotline.stub.received import Ask, Received, count_tokens
+from slotline.stub.received import Ask, Received, TextAsk, count_tokens
 from slotline.stub.refusal import Refusal, refused, server_header
 from slotline.stub.routes import Routes
 from slotline.stub.script import Script
 from slotline.stub.standard import usual, words
 from slotline.stub.state import Call, State
-from slotline.stub.voice import Stream, Voice, Whole
+from slotline.stub.voice import Stream, Voice, Whole, WholeText
 
-_CHAT = ("/v1/chat/completions", "/chat/completions")
+_TEXT = "/v1/completions"
+_INFERENCE = ("/v1/chat/completions", "/chat/completions", _TEXT)
 _MAX_BODY = 1 << 30  # bytes; limits are the gateway's business, not its fake's
 
 
@@ -66,13 +67,13 @@ class Stub:
     has_slots: bool = True  # False: /slots answers 501
     abort_lag: float = 0.0  # seconds for which a slot still computes after its client has gone
     sleeping: bool = False  # what /props says; asking for /slots wakes
-    refuse: Callable[[Any], str | None] | None = None  # given a chat body, why it is refused with 400, or None
+    refuse: Callable[[Any], str | None] | None = None  # given a body, why it is refused with 400, or None
 
     floor: Floor = field(init=False, repr=False)
     repertoire: Repertoire = field(init=False, repr=False, default_factory=Repertoire)
     answers: dict[str, Answer] = field(init=False, repr=False, default_factory=dict)  # by completion id
     hits: Counter[str] = field(init=False, repr=False, default_factory=Counter)  # requests by path, of all routes
-    calls: deque[Call] = field(init=False, repr=False)  # requests of all routes but chat
+    calls: deque[Call] = field(init=False, repr=False)  # requests of all routes but the completions
     _runner: web.AppRunner | None = field(init=False, repr=False, default=None)
     _open: set[asyncio.Transport] = field(init=False, repr=False, default_factory=set)
     _loaded_at: float = field(init=False, repr=False, default=0.0)
@@ -98,7 +99,7 @@ class Stub:
 
     @property
     def requests(self) -> tuple[Received, ...]:
-        """Every chat request ever received (the last `keep`), in order of arrival."""
+        """Every request for a completion ever received (the last `keep`), in order of arrival."""
         return tuple(self.floor.requests)
 
     @property
@@ -152,7 +153,7 @@ class Stub:
         """Listens. Raises OSError if the address is taken."""
         app = web.Application(client_max_size=_MAX_BODY, middlewares=[self._gate])
         routes = Routes(self)
-        app.add_routes([*(web.post(path, self._chat) for path in _CHAT), *routes.of_every_server()])
+        app.add_routes([*(web.post(path, self._infer) for path in _INFERENCE), *routes.of_every_server()])
         app.add_routes(routes.of_the_stub())
         if self.kind is Kind.LLAMA_CPP:
             app.add_routes(routes.of_llama_cpp())
@@ -208,7 +209,7 @@ class Stub:
 
     async def _record(self, request: web.Request) -> None:
         self.hits[request.path] += 1
-        if request.path not in _CHAT:
+        if request.path not in _INFERENCE:
             body = await request.read()
             call = Call(request.method, request.path, request.query_string, _headers(request), body, time.monotonic())
             self.calls.append(call)
@@ -240,7 +241,7 @@ class Stub:
         if time.monotonic() < self._loaded_at:
             raise Refusal(503, "Loading model", "unavailable_error")
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
+    async def _infer(self, request: web.Request) -> web.StreamResponse:
         received = self.floor.receive(request.path, _headers(request), await request.read())
         try:
             ask = self._ask(received)
@@ -267,7 +268,7 @@ class Stub:
 
     def _ask(self, received: Received) -> Ask:
         try:
-            ask = msgspec.json.decode(received.raw, type=Ask)
+            ask = msgspec.json.decode(received.raw, type=TextAsk if received.path == _TEXT else Ask)
         except msgspec.DecodeError as wrong:
             raise Refusal(400, str(wrong)) from wrong
         received.model = ask.model
@@ -306,11 +307,12 @@ class Stub:
         )
 
     def _voice(self, request: web.Request, received: Received, ask: Ask, script: Script) -> Voice:
-        created, headers = int(time.time()), server_header(self.kind)
+        created, headers, chat = int(time.time()), server_header(self.kind), received.path != _TEXT
         if ask.stream:
-            chunks = Chunks(received.id, ask.model, created, script.newline)
+            chunks = (Chunks if chat else TextChunks)(received.id, ask.model, created, script.newline)
             return Stream(request, chunks, headers, script.write_size)
-        return Whole(request, {"id": received.id, "created": created, "model": ask.model}, headers)
+        whole = {"id": received.id, "created": created, "model": ask.model}
+        return (Whole if chat else WholeText)(request, whole, headers)
 
 
 def _headers(request: web.Request) -> tuple[tuple[str, str], ...]:

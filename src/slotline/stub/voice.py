@@ -231,3 +231,14 @@ class Whole:
             message |= {"tool_calls": list(self._calls.values()), "content": message["content"] or None}
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
         return msgspec.json.encode({**self._completion, "choices": [choice]})
+
+
+class WholeText(Whole):
+    """The completion of a plain prompt as one `text_completion`."""
+
+    def _body(self) -> bytes:
+        if self._raw:
+            return bytes(self._raw)
+        text = "".join(piece for texts in self._texts.values() for piece in texts)
+        choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": self._finish}
+        return msgspec.json.encode({**self._completion, "object": "text_completion", "choices": [choice]})

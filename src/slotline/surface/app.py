@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+from operator import attrgetter
 
 from aiohttp import web
 
 from slotline.core.queue_frames import QueueForm
-from slotline.surface import health, messages, models
+from slotline.surface import completions, health, messages, models, operators, responses
+from slotline.surface.auth import guard
 from slotline.surface.call import identity
 from slotline.surface.errors import REQUEST_ID, Handler, errors
-from slotline.surface.ports import Ports
+from slotline.surface.ports import Ports, Settings
 
 
 def application(ports: Ports) -> web.Application:
     """The whole surface as one aiohttp application."""
     settings = ports.settings
     app = web.Application(
-        middlewares=[_identify, errors],
+        middlewares=[_identify, errors, guard(ports)],
         client_max_size=settings.max_body,
         handler_args={"auto_decompress": False},  # a compressed body is refused, in our words, and not unpacked first
     )
@@ -25,14 +28,27 @@ def application(ports: Ports) -> web.Application:
     app.router.add_get("/healthz", health.healthz)
     app.router.add_get("/readyz", partial(health.readyz, ports))
     app.router.add_route("HEAD", "/", health.hello)
-    for prefix, form in ((settings.prefix, settings.queue_frames), ("", settings.root_queue_frames)):
-        _mount(app.router, ports, prefix, form)
+    operators.mount(app, ports)
+    _mount(app.router, ports, settings.prefix, attrgetter("queue_frames"))
+    _mount(app.router, ports, "", attrgetter("root_queue_frames"))
     return app
 
 
-def _mount(router: web.UrlDispatcher, ports: Ports, prefix: str, form: QueueForm) -> None:
-    router.add_post(f"{prefix}/v1/messages", partial(messages.messages, ports, form))
+def _mount(router: web.UrlDispatcher, ports: Ports, prefix: str, form: Callable[[Settings], QueueForm]) -> None:
+    """`form`: the mount's default, which may change while it is open."""
+
+    def asking(answer: Callable[[Ports, QueueForm, web.Request], Awaitable[web.StreamResponse]]) -> Handler:
+        async def handler(request: web.Request) -> web.StreamResponse:
+            return await answer(ports, form(ports.settings), request)
+
+        return handler
+
+    router.add_post(f"{prefix}/v1/messages", asking(messages.messages))
     router.add_post(f"{prefix}/v1/messages/count_tokens", partial(messages.count_tokens, ports))
+    router.add_post(f"{prefix}/v1/responses", asking(responses.responses))
+    router.add_post(f"{prefix}/v1/chat/completions", asking(completions.chat))
+    router.add_post(f"{prefix}/v1/completions", asking(completions.text))
+    router.add_post(f"{prefix}/v1/embeddings", asking(completions.embeddings))
     router.add_get(f"{prefix}/v1/models", partial(models.list_models, ports))
     router.add_get(f"{prefix}/v1/models/{{id:.+}}", partial(models.one_model, ports))
     router.add_route("HEAD", f"{prefix}/api/hello", health.hello)

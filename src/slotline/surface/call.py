@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from slotline.core.dialect import Dialect
-from slotline.core.errors import Invalid, TooLarge
-from slotline.core.models import Model
+from slotline.core.errors import Forbidden, Invalid, NotFound, TooLarge
+from slotline.core.models import Model, unknown
+from slotline.core.patience import longest_wait
+from slotline.core.rejoin import sameness
 from slotline.relay import Call
+from slotline.surface.auth import caller, may_use, offered
 from slotline.surface.errors import REQUEST_ID
 from slotline.surface.ports import Ports
 from slotline.surface.reply import HttpReply
@@ -24,18 +27,58 @@ def identity(prefix: str) -> str:
     return prefix + secrets.token_hex(12)
 
 
+async def served(ports: Ports, request: web.Request, named: str) -> Model:
+    """The model that `named` means. Raises NotFound, Unreachable, or Forbidden where the caller's key may not use it.
+
+    Every route that asks a model begins here, before it looks closer at the request and before anything is acquired.
+    """
+    try:
+        model = await ports.catalogue.resolve(named)
+    except NotFound:
+        raise unknown(named, offered(ports, request)) from None
+    if not may_use(request, named, model):
+        raise Forbidden(f"model: this key may not use {named[:200]!r}")
+    return model
+
+
 async def carry(
-    ports: Ports, request: web.Request, dialect: Dialect, named: str, model: Model, size: int
+    ports: Ports,
+    request: web.Request,
+    dialect: Dialect,
+    named: str,
+    model: Model,
+    raw: bytes,
+    *,
+    attached: int = 0,
+    pulse: float | None = None,
 ) -> web.StreamResponse:
-    """The request's answer, once it has ended. `named`: the model as the client calls it; `size`: bytes of the body."""
-    call = Call(request[REQUEST_ID], named, dialect, model.upstreams, model.target, size)
+    """The request's answer, once it has ended. `named`: the model as the client calls it; `raw`: the body as received.
+
+    `attached`: bytes that were fetched or opened for it. `pulse`: see `HttpReply`.
+    """
+    deadline = None if dialect.stream else longest_wait(request.headers)
+    who = caller(request, dialect.user)
     settings = ports.settings
+    call = Call(
+        id=request[REQUEST_ID],
+        model=named,
+        dialect=dialect,
+        upstreams=model.upstreams,
+        target=model.target,
+        size=len(raw) + attached,
+        patience=deadline,
+        caller=who,
+        sameness=sameness(who, dialect.route, raw) if settings.rejoin else None,
+        retried=_is_retry(request),
+        surface=request.path.rpartition("/v1/")[2],
+    )
     reply = HttpReply(
         request,
         dialect,
         grace=settings.grace,
         keepalive=settings.keepalive,
         client_write=ports.catalogue.client_write(model),
+        pulse=pulse,
     )
     await ports.relay.carry(call, reply)
     if reply.response is None:  # the client left before anything could be written to it
@@ -43,17 +86,32 @@ async def carry(
     return reply.response
 
 
-async def body(request: web.Request) -> bytes:
+def _is_retry(request: web.Request) -> bool:
+    """Whether the client says that it has sent this before; the vendors' SDKs count their attempts."""
+    return request.headers.get("x-stainless-retry-count", "0").strip("0 ").isdigit()
+
+
+async def body(ports: Ports, request: web.Request) -> bytes:
     """The body as received, at most `max_body` bytes. Raises Invalid for one that is compressed."""
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding != "identity":
         raise Invalid(f"content-encoding: {encoding[:80]!r} is not supported, send the body as it is")
-    size = request.content_length or 0
-    if size > request.client_max_size:
-        raise TooLarge(f"the body of {size} bytes is larger than max_body = {request.client_max_size} bytes")
+    size, most = request.content_length or 0, ports.settings.max_body
+    if size > most:
+        raise TooLarge(f"the body of {size} bytes is larger than max_body = {most} bytes")
     patience = _PATIENCE + size / _SLOWEST
     try:
         async with asyncio.timeout(patience):
-            return await request.read()
+            return await _read(request.content, most)
     except TimeoutError:
         raise Invalid(f"body: it did not arrive within {patience:.0f} s") from None
+
+
+async def _read(content: StreamReader, most: int) -> bytes:
+    """Not by `request.read`, whose bound is the application's and cannot change."""
+    whole = bytearray()
+    while piece := await content.readany():
+        whole += piece
+        if len(whole) > most:
+            raise TooLarge(f"the body is larger than max_body = {most} bytes")
+    return bytes(whole)

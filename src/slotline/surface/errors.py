@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from slotline.core.anthropic.errors import body as anthropic_body
-from slotline.core.errors import Invalid, NotFound, SlotlineError, TooLarge, WrongMethod
+from slotline.core.errors import Invalid, NotFound, SlotlineError, TooLarge, Unauthenticated, WrongMethod
 from slotline.core.openai.refusal import body as openai_body
 
 _log = logging.getLogger(__name__)
@@ -22,6 +22,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def error_response(error: SlotlineError, body: bytes) -> web.Response:
     """`error` as an answer with its status; `body` is the error in the dialect's shape."""
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+    if isinstance(error, Unauthenticated):
+        headers["www-authenticate"] = "Bearer"  # https://www.rfc-editor.org/rfc/rfc9110#section-11.6.1
     return web.Response(status=error.status, body=body, content_type="application/json", headers=headers)
 
 

@@ -12,17 +12,18 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from slotline.core.errors import Invalid
-from slotline.core.models import resolve
+from slotline.core.errors import Invalid, NotFound
+from slotline.core.models import resolve, unknown
+from slotline.surface.auth import may_use, offered
 from slotline.surface.ports import Ports
 
 _MOST = 1000
 
 
 async def list_models(ports: Ports, request: web.Request) -> web.Response:
-    """All models; `limit`, `after_id` and `before_id` as in Anthropic's API."""
+    """All models that the caller may use; `limit`, `after_id` and `before_id` as in Anthropic's API."""
     limit = _limit(request.query.get("limit"))
-    names = _names(ports)
+    names = _names(ports, request)
     after, before = request.query.get("after_id"), request.query.get("before_id")
     if after in names:
         names = names[names.index(after) + 1 :]
@@ -40,18 +41,23 @@ async def list_models(ports: Ports, request: web.Request) -> web.Response:
 
 
 async def one_model(ports: Ports, request: web.Request) -> web.Response:
-    """One model by any name that a request could ask for. Raises NotFound."""
+    """One model by any name that a request could ask for. Raises NotFound, also for one that the caller may not use."""
     name = request.match_info["id"]
-    resolve(name, ports.catalogue.models())
+    try:
+        allowed = may_use(request, name, resolve(name, ports.catalogue.models()))
+    except NotFound:
+        allowed = False
+    if not allowed:
+        raise unknown(name, offered(ports, request))
     return web.Response(body=msgspec.json.encode(_entry(name, ports.settings.started)), content_type="application/json")
 
 
-def _names(ports: Ports) -> list[str]:
+def _names(ports: Ports, request: web.Request) -> list[str]:
     """Names and plain aliases; patterns are no names."""
     names: dict[str, None] = {}
     for model in ports.catalogue.models():
-        names[model.name] = None
-        names.update(dict.fromkeys(alias for alias in model.aliases if not set(alias) & set("*?")))
+        plain = (alias for alias in model.aliases if not set(alias) & set("*?"))
+        names.update(dict.fromkeys(name for name in (model.name, *plain) if may_use(request, name, model)))
     return list(names)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from slotline.core.keys import Keyring
 from slotline.core.kind import Traits
 from slotline.core.models import Model
 from slotline.core.queue_frames import QueueForm
+from slotline.core.report import Request, State
 from slotline.relay import Relay
 
 
@@ -23,6 +25,8 @@ class Settings:
     queue_frames: QueueForm
     root_queue_frames: QueueForm
     started: int  # Unix time: what models are dated with, since no upstream tells a date
+    rejoin: float  # for how long the place of a client that left is kept
+    beat_after: float  # without an event, for clients that count nothing else
 
 
 class Catalogue(Protocol):
@@ -57,11 +61,52 @@ class Health(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+class Fetcher(Protocol):
+    """Who may visit an address that a client names."""
+
+    async def fetch(self, address: str, limit: int) -> str:
+        """What lies at `address`, in base64; `limit`: bytes of it at most.
+
+        Raises Invalid, whose message is the reason alone; Busy when too much is being fetched for others.
+        """
+        ...
+
+
+class Pdfs(Protocol):
+    """Who opens PDFs."""
+
+    async def text(self, data: str) -> str:
+        """The text of a PDF in base64. Raises Invalid, whose message is the reason alone, and Busy."""
+        ...
+
+
+class Overview(Protocol):
+    """What goes on, to be told to those who may know."""
+
+    def state(self) -> State:
+        """Everything, as it is now."""
+        ...
+
+    def request(self, id: str) -> Request | None:  # noqa: A002 - it is the id
+        """One request: where it stands, or how it ended, if that is not long ago. None for one that is not known."""
+        ...
+
+
+@dataclass(slots=True)
 class Ports:
-    """Everything that the surface's handlers use."""
+    """Everything that the surface's handlers use.
+
+    Not frozen: a reload puts new settings, keys and token in their places, so they are read when they matter.
+    """
 
     settings: Settings
     relay: Relay
     catalogue: Catalogue
     health: Health
+    fetcher: Fetcher
+    pdfs: Pdfs
+    overview: Overview
+    keys: Keyring = field(default_factory=Keyring)
+    """Who may ask; empty: anybody who reaches the port."""
+    admin: bytes | None = field(default=None, repr=False)
+    """The SHA-256 of the operator's token; None: an operator is who asks from this machine."""

@@ -7,6 +7,7 @@ own request, because it holds a slot that others wait for.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable
 from contextlib import suppress
 
@@ -17,7 +18,7 @@ from slotline.core.errors import SlotlineError
 from slotline.relay import ClientGone
 from slotline.surface.errors import error_response
 
-_STREAM_HEADERS = {
+STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
@@ -33,22 +34,40 @@ class HttpReply:
     """See `slotline.relay.Reply`. Times in seconds."""
 
     def __init__(
-        self, request: web.Request, dialect: Dialect, *, grace: float, keepalive: float, client_write: float
+        self,
+        request: web.Request,
+        dialect: Dialect,
+        *,
+        grace: float,
+        keepalive: float,
+        client_write: float,
+        pulse: float | None = None,
     ) -> None:
+        """`pulse`: how often the dialect is asked what keeps the stream alive also if the stream is not silent.
+
+        To some clients not all that is written to them is a sign of life.
+        """
         self._request = request
         self._dialect = dialect
         self._grace = grace
         self._keepalive = keepalive
         self._client_write = client_write
+        self._pulse = math.inf if pulse is None else pulse
         self._stream: web.StreamResponse | None = None
         self._opening = asyncio.Lock()
         self._waited: float | None = None
-        self._came = self._written = asyncio.get_running_loop().time()
+        self._last: float | None = None  # when something was written
+        self.written = 0
+        self._came = self._written = self._beaten = asyncio.get_running_loop().time()
         self.response: web.StreamResponse | None = None  # what the handler returns, once the answer has ended
 
     @property
     def started(self) -> bool:
         return self._stream is not None
+
+    @property
+    def quiet(self) -> float | None:
+        return None if self._last is None else asyncio.get_running_loop().time() - self._last
 
     def check(self) -> None:
         """The library stops reading when a client sends a second request that is too large to keep, and sees no end."""
@@ -65,9 +84,10 @@ class HttpReply:
         time = asyncio.get_running_loop().time
         opening = time() + self._grace
         while True:
-            due = opening if self._stream is None else self._written + self._keepalive
+            due = opening if self._stream is None else min(self._written + self._keepalive, self._beaten + self._pulse)
             if (left := due - time()) > 0:
-                await asyncio.sleep(min(left, self._keepalive))  # a stream that opens meanwhile is not due before that
+                # a stream that opens meanwhile is not due before that
+                await asyncio.sleep(min(left, self._keepalive, self._pulse))
             else:
                 await self._beat_once()
                 opening = time() + self._keepalive
@@ -77,14 +97,14 @@ class HttpReply:
         if transport is not None and transport.get_write_buffer_size() == 0:
             with suppress(ClientGone):  # the handler is about to be cancelled for the same reason
                 await self.send(self._dialect.keep_alive(asyncio.get_running_loop().time() - self._came))
-        self._written = asyncio.get_running_loop().time()
+        self._written = self._beaten = asyncio.get_running_loop().time()
 
     async def send(self, data: bytes) -> None:
         if not data:
             return
         stream = self._stream or await self._open()
         await self._patiently(stream.write(data))
-        self._written = asyncio.get_running_loop().time()
+        self._written = self._wrote(len(data))
 
     async def finish(self, data: bytes) -> None:
         if self._dialect.stream:
@@ -107,7 +127,7 @@ class HttpReply:
     async def _open(self) -> web.StreamResponse:
         async with self._opening:
             if self._stream is None:
-                stream = web.StreamResponse(headers=_STREAM_HEADERS)
+                stream = web.StreamResponse(headers=STREAM_HEADERS)
                 await self._patiently(stream.prepare(self._request))
                 self._stream = self.response = stream
                 if (transport := self._request.transport) is not None:
@@ -124,6 +144,13 @@ class HttpReply:
             response.headers["x-slotline-wait-ms"] = str(round(self._waited * 1000))
         await self._patiently(response.prepare(self._request))
         await self._patiently(response.write_eof())
+        self._wrote(response.content_length or 0)
+
+    def _wrote(self, size: int) -> float:
+        """So many bytes went out; the time."""
+        self.written += size
+        self._last = asyncio.get_running_loop().time()
+        return self._last
 
     async def _patiently(self, write: Awaitable[object]) -> None:
         """Bounds one write to the client, and turns all that can go wrong with it into ClientGone."""

@@ -40,6 +40,7 @@ class Answer:
         self._silence = silence
         self._deadline = deadline
         self._time = asyncio.get_running_loop().time
+        self._heard = self._time()  # a byte: the head's, at first
         self._left = self._time()  # when the caller got what there was; since then nobody listens
         self._parser = Parser(limits.max_event)
         self._pieces = 0
@@ -70,6 +71,11 @@ class Answer:
         """See `slotline.conversation.Answer`."""
         return await self._end_reasoning(completion, passed)
 
+    @property
+    def quiet(self) -> float:
+        """See `slotline.conversation.Answer`."""
+        return self._time() - self._heard
+
     def heard(self, pieces: int) -> None:
         """`pieces` of the answer were in what has come so far: its silence begins anew with each."""
         if pieces > self._pieces:
@@ -80,7 +86,8 @@ class Answer:
 
     async def _events(self) -> list[bytes]:
         while self._parser.fault is None and (data := await read_some(self._response)):
-            self._silence.bytes(self._time())
+            self._heard = self._time()
+            self._silence.bytes(self._heard)
             self._deadline.move(self._silence.deadline)
             if events := self._parser.feed(data):
                 return self._data(events)
@@ -106,6 +113,7 @@ class Answer:
         self._ended = True
         limit = self._limits.max_event
         whole = await read_at_most(self._response, limit + 1)
+        self._heard = self._time()
         if len(whole) > limit:
             raise Protocol(f"the upstream {self._name} sent an answer of more than max_event = {limit} bytes")
         return whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -43,10 +44,13 @@ class Asker:
     Every question raises TimeoutError when it takes too long, and one of FAILURES when nobody is there.
     """
 
-    def __init__(self, session: aiohttp.ClientSession, address: Address, limit: float) -> None:
-        """`session`: one that keeps no connections. `limit`: seconds for one question."""
+    def __init__(
+        self, session: aiohttp.ClientSession, address: Address, limit: float, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """`session`: one that keeps no connections. `limit`: seconds for one question. `headers`: of every question."""
         self._session = session
         self._address = address
+        self._headers = headers or {}
         self.limit = limit
 
     async def get(self, path: str) -> Told:
@@ -56,14 +60,26 @@ class Asker:
         return await self._ask("POST", path, body)
 
     async def _ask(self, method: str, path: str, body: bytes | None) -> Told:
-        headers = {} if body is None else {"content-type": "application/json"}
+        headers = {**self._headers, **({} if body is None else {"content-type": "application/json"})}
+        if self._session.closed:  # a server that is no longer ours: questions that follow others may come too late
+            raise aiohttp.ClientConnectionError("the session is closed")
         async with (
             asyncio.timeout(self.limit),
             self._session.request(
-                method, self._address.url(path), data=payload(body), headers=headers, allow_redirects=False
+                method,
+                self._address.url(path),
+                data=payload(body),
+                headers=headers,
+                timeout=connecting(self.limit),
+                allow_redirects=False,
             ) as response,
         ):
             return Told(response.status, await read_at_most(response, _MAX_BODY))
+
+
+def connecting(limit: float) -> aiohttp.ClientTimeout:
+    """The one limit of the library's that is used: `limit` seconds to make a connection."""
+    return aiohttp.ClientTimeout(total=None, connect=limit, sock_connect=limit, sock_read=None)
 
 
 def payload(body: bytes | None) -> bytes | BytesIO | None:

@@ -28,7 +28,7 @@ from slotline.core.openai.errors import explain
 from slotline.core.reading import Reading
 from slotline.upstream.address import Address
 from slotline.upstream.answer import Answer
-from slotline.upstream.asker import FAILURES, Asker, payload, read_at_most, reason
+from slotline.upstream.asker import FAILURES, Asker, connecting, payload, read_at_most, reason
 from slotline.upstream.beside import beside
 from slotline.upstream.deadline import Deadline
 from slotline.upstream.kinds import SERVERS, llama_cpp
@@ -73,14 +73,14 @@ class UpstreamClient:
         self._kind = kind
         self._address = Address.parse(url)
         self._warned_of_blindness = False
-        self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._credentials = _bearer(api_key)
 
     async def __aenter__(self) -> Self:
         reused = aiohttp.TraceConfig()
         reused.on_connection_reuseconn.append(_note_reuse)
         self._session = self._new_session(self._address.connector(_KEEPALIVE), [reused])
         self._questions = self._new_session(self._address.connector(), [])
-        self._asker = Asker(self._questions, self._address, self.limits.connect)
+        self._asker = self._new_asker()
         self._vigil = Vigil(self._reading, self.limits.poll, self.tenancy)
         self._keeping = beside(self._vigil.keep())
         await self._keeping.__aenter__()
@@ -99,17 +99,25 @@ class UpstreamClient:
         self, connector: aiohttp.BaseConnector, traces: list[aiohttp.TraceConfig]
     ) -> aiohttp.ClientSession:
         """Its own limits are all switched off but for that of connecting: silence is bounded by its meaning, here."""
-        connect = self.limits.connect
         return aiohttp.ClientSession(
             connector=connector,
-            headers=_OURS | self._headers,
-            timeout=aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect, sock_read=None),
+            headers=_OURS,
+            timeout=connecting(self.limits.connect),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
             trace_configs=traces,
             skip_auto_headers=("Accept-Encoding",),
         )
+
+    def _new_asker(self) -> Asker:
+        return Asker(self._questions, self._address, self.limits.connect, self._credentials)
+
+    def amend(self, limits: Limits, kind: Kind | None, api_key: str | None) -> None:
+        """These hold for requests from now on; those that are out keep what they went out with."""
+        self.limits, self._kind, self._credentials = limits, kind, _bearer(api_key)
+        self._asker = self._new_asker()
+        self._vigil.poll = limits.poll
 
     @property
     def traits(self) -> Traits:
@@ -144,8 +152,8 @@ class UpstreamClient:
         patient: bool = False,
     ) -> AsyncIterator[Answer]:
         """Sends a request; see `slotline.conversation.Upstream`."""
-        now = asyncio.get_running_loop().time()
-        silence = Silence(self.limits, now)
+        limits, now = self.limits, asyncio.get_running_loop().time()
+        silence = Silence(limits, now)
         try:
             async with Deadline(silence.deadline, silence.overdue) as deadline:
                 call = Call(silence, deadline, slot, saw)
@@ -153,7 +161,7 @@ class UpstreamClient:
                 self._vigil.answered(call)
                 try:
                     ender = partial(self._end_reasoning, body)
-                    yield Answer(self.name, response, self.limits, silence, deadline, self.tenancy.began, ender)
+                    yield Answer(self.name, response, limits, silence, deadline, self.tenancy.began, ender)
                 finally:
                     self._vigil.ended(call)
                     _let_go(response)
@@ -241,7 +249,7 @@ class UpstreamClient:
 
     async def _send(self, sent: _Sent) -> aiohttp.ClientResponse:
         """One request; a kept-alive connection that turns out to be closed is forgotten, and the next one tried."""
-        clock = asyncio.get_running_loop().time
+        clock, connect = asyncio.get_running_loop().time, self.limits.connect
         while True:
             trace: dict[str, bool] = {}
             began = clock()
@@ -249,20 +257,21 @@ class UpstreamClient:
                 return await self._session.post(
                     self._address.url(sent.route),
                     data=payload(sent.body),
-                    headers=_JSON,
+                    headers=_JSON | self._credentials,
+                    timeout=connecting(connect),
                     allow_redirects=False,
                     trace_request_ctx=trace,
                 )
             except FAILURES as error:
                 if not trace.get("reused") or not _was_closed(error) or clock() - began > _STALE_WITHIN:
-                    raise self._unreachable(error) from error
+                    raise self._unreachable(error, connect) from error
 
-    def _unreachable(self, error: Exception) -> UpstreamFailure:
+    def _unreachable(self, error: Exception, connect: float) -> UpstreamFailure:
         match error:
             case aiohttp.ClientResponseError():
                 return Protocol(f"the upstream {self.name} answered with something that is not HTTP")
             case aiohttp.ConnectionTimeoutError():
-                limit = f"connect = {self.limits.connect:g} s"
+                limit = f"connect = {connect:g} s"
                 return _NotSent(f"connecting to the upstream {self.name}: no connection within {limit}")
             case aiohttp.ClientConnectorError():
                 return _NotSent(f"the upstream {self.name} cannot be reached: {reason(error)}")
@@ -290,6 +299,10 @@ class _Sent:
 
 class _NotSent(Unreachable):
     """No connection was made, so the request has not left."""
+
+
+def _bearer(api_key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {api_key}"} if api_key else {}
 
 
 def _let_go(response: aiohttp.ClientResponse) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from slotline.core.errors import NotFound, Unreachable
+from slotline.core.errors import NotFound, Unreachable, Withdrawn
 from slotline.core.kind import Traits
 from slotline.core.models import Model, merged, resolve
 from slotline.upstream.client import UpstreamClient
@@ -13,11 +13,18 @@ from slotline.upstream.probe import Health
 
 
 class Roster:
-    """What the surface asks; see `slotline.surface.ports`. `configured`: none, to offer what the upstreams list."""
+    """What the surface asks; see `slotline.surface.ports`.
+
+    `upstreams` may change at any time; a model that was found before that may name one that is no more.
+    """
 
     def __init__(self, configured: Sequence[Model], upstreams: Mapping[str, UpstreamClient]) -> None:
         self._configured = configured
         self._upstreams = upstreams
+
+    def offer(self, configured: Sequence[Model]) -> None:
+        """From now on these models are on offer; none: those that the upstreams list."""
+        self._configured = configured
 
     def models(self) -> Sequence[Model]:
         return self._configured or merged((name, u.sighting.models) for name, u in self._upstreams.items())
@@ -31,14 +38,14 @@ class Roster:
         return self._anew(name)
 
     def traits(self, model: Model) -> Traits:
-        return self._upstreams[min(model.upstreams)].traits
+        return self._servers(model)[0].traits
 
     def client_write(self, model: Model) -> float:
-        return max(self._upstreams[name].limits.client_write for name in model.upstreams)
+        return max(server.limits.client_write for server in self._servers(model))
 
     async def count(self, model: Model, body: bytes) -> int | None:
-        for name in sorted(model.upstreams):
-            tokens = await self._upstreams[name].count(body)
+        for server in self._servers(model):
+            tokens = await server.count(body)
             if tokens is not None:
                 return tokens
         return None
@@ -48,6 +55,13 @@ class Roster:
         if any(seen.state is Health.UP for seen in states.values()):
             return None
         return "; ".join(f"{name} is {seen.state} {seen.reason}".rstrip() for name, seen in states.items())
+
+    def _servers(self, model: Model) -> list[UpstreamClient]:
+        """Those who serve `model`, by name. Raises Withdrawn where they have all been taken out meanwhile."""
+        servers = [self._upstreams[name] for name in sorted(model.upstreams) if name in self._upstreams]
+        if not servers:
+            raise Withdrawn("the upstream was taken out of the configuration")
+        return servers
 
     async def _ask_the_unseen(self) -> bool:
         """Before a model can be called unknown, every upstream must have listed its models once; False: all have."""

@@ -36,9 +36,10 @@ class Seat:
 
 @dataclass(eq=False, slots=True)
 class Draining:
-    """A slot that is kept out of use until `until` at the latest; `release` gives it back."""
+    """A slot that is kept out of use, from `since` until `until` at the latest; `release` gives it back."""
 
     slot: int | None
+    since: float
     until: float
     version: int  # a reading says something about it if it was asked for since
     release: Callable[[], None]
@@ -66,6 +67,7 @@ class Tenancy:
     _version: int = 0  # grows with every change of who sits where
     _told: int | None = None
     _woken: Callable[[], None] = lambda: None
+    _risen: Callable[[], None] = lambda: None
 
     @property
     def slots(self) -> int:
@@ -97,7 +99,17 @@ class Tenancy:
 
     def attach(self, resized: Callable[[int], None]) -> None:
         """From now on `resized` is told how many slots may be used; at once, and with every change."""
-        self.resized, self._told = resized, None
+        self.resized, self._told, self._risen = resized, None, lambda: None
+        self._tell()
+
+    def detach(self, risen: Callable[[], None]) -> None:
+        """From now on nobody is told of the slots: nobody new comes. `risen` is called whenever somebody has left."""
+        self.resized, self._risen = lambda _: None, risen
+
+    def amend(self, configured: int | None, drain: float, *, pins: bool) -> None:
+        """What the operator allows is something else from now on. Nobody who sits here is disturbed."""
+        self.configured, self.drain, self.pins = configured, drain, pins
+        self._seats.count = self.slots if self._seen is None else self._seen
         self._tell()
 
     def on_drain(self, woken: Callable[[], None]) -> None:
@@ -116,10 +128,11 @@ class Tenancy:
     ) -> Iterator[Seat]:
         """A slot for a conversation; `hold` keeps the gate's slot beyond the turn, until what it returns is called.
 
-        `only`: this slot and no other.
+        `only`: this slot and no other. No chain at all: wherever the server likes, because it cannot be told.
         """
+        placed = self.pins and self._shows and (bool(chain) or only is not None)
         avoid = self._outside if only is None else frozenset(range(self._seats.count)) - {only}
-        seat = Seat(self._seats.take(chain, avoid) if self.pins and self._shows else None)
+        seat = Seat(self._seats.take(chain, avoid) if placed else None)
         self._change(+1)
         try:
             yield seat
@@ -150,6 +163,17 @@ class Tenancy:
         if well:
             self.breaker.look(self.clock())
             self._tell()
+
+    @property
+    def numbers(self) -> range:
+        """The server's own numbers of all its slots, where requests are sent to one; else none."""
+        return range(self._seats.count if self.remembers else 0)
+
+    @property
+    def outside(self) -> Sequence[int | None]:
+        """The slots that work for others than us, by the server's own numbers as far as they are known."""
+        known: list[int | None] = [*sorted(self._outside)] if self.remembers else []
+        return [*known, *[None] * self.outsiders][: self.outsiders]
 
     @property
     def out_of_order(self) -> bool:
@@ -198,13 +222,15 @@ class Tenancy:
             give_back()
 
         self._version += 1
-        self.draining.append(Draining(slot, self.clock() + self.drain, self._version, release))
+        now = self.clock()
+        self.draining.append(Draining(slot, now, now + self.drain, self._version, release))
         self._woken()
 
     def _rise(self, slot: int | None) -> None:
         if slot is not None:
             self._seats.give(slot)
         self._change(-1)
+        self._risen()
 
     def _change(self, seated: int) -> None:
         self.seated += seated

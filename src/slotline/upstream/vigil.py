@@ -46,9 +46,9 @@ class Vigil:
     """The silent calls and the answering ones. `ask` never raises for what a server does."""
 
     def __init__(self, ask: Callable[[], Awaitable[Reading]], poll: float, tenancy: Tenancy) -> None:
-        """`poll`: seconds from one question to the next. `tenancy` gets to see every answer."""
+        """`poll`: seconds from one question to the next; it may change. `tenancy` gets to see every answer."""
         self._ask = ask
-        self._poll = poll
+        self.poll = poll
         self._tenancy = tenancy
         self._pause = poll
         tenancy.on_drain(self._hurry)
@@ -80,7 +80,7 @@ class Vigil:
         while True:
             await self._needed.wait()
             await self._rest()
-            longest = min(self._poll, _STEADY) if self._tenancy.draining else self._poll
+            longest = min(self.poll, _STEADY) if self._tenancy.draining else self.poll
             self._pause = min(self._pause * 2, longest)
             if self._busy:
                 await self.look()
@@ -124,6 +124,6 @@ class Vigil:
         return bool(self._silent or self._tenancy.draining)
 
     def _hurry(self) -> None:
-        self._pause = min(_QUICK, self._poll)
+        self._pause = min(_QUICK, self.poll)
         self._hurried.set()
         self._needed.set()

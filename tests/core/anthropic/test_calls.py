@@ -31,6 +31,30 @@ def test_an_object_is_whole_and_sent_as_it_came(value: object, ascii_only: bool)
     assert settle(json.dumps(raw)) == (Shape.WHOLE, raw)
 
 
+@pytest.mark.parametrize(
+    ("raw", "sent"),
+    [
+        ('{"x": "line\none"}', '{"x": "line\\u000aone"}'),
+        ('{\n"x": "a\tb"\n}', '{\n"x": "a\\u0009b"\n}'),
+        ('{"x": "\\ud83d"}', '{"x": "\\ufffd"}'),
+        ('{"x": "\\ude00\\ud83d\\ude00"}', '{"x": "\\ufffd\\ud83d\\ude00"}'),
+        ('{"x": "\\\\ud83d \n"}', '{"x": "\\\\ud83d \\u000a"}'),
+    ],
+)
+def test_what_must_not_stand_in_a_string_is_written_as_it_must(raw: str, sent: str) -> None:
+    """Line ends and halves of surrogate pairs: strict clients could not read the call, and could not send it back."""
+    assert settle(raw) == (Shape.WHOLE, sent)
+    assert json.loads(sent) == json.loads(raw, strict=False) or "ufffd" in sent
+
+
+@pytest.mark.parametrize("half", ['{"x": "line\none', '{"x": "line\none", "y": [1', '{"x": "\\ud83d\\ude00\n'])
+def test_a_cut_is_known_as_one_whatever_its_strings_hold(half: str) -> None:
+    """B78: taken for nonsense, it would go out as a call with `{}`, and be made."""
+    shape, sent = settle(half)
+    assert shape is Shape.CUT
+    assert all(ord(character) >= 32 for character in sent)
+
+
 @given(OBJECTS, st.data())
 def test_every_beginning_of_an_object_is_known_as_one(value: object, data: st.DataObject) -> None:
     raw = json.dumps(value, ensure_ascii=False)

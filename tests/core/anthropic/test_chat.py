@@ -80,7 +80,7 @@ def test_llama_cpp_is_asked_for_its_progress_and_to_keep_the_prompt() -> None:
 
 
 def test_11_max_tokens_is_cut_to_what_the_context_has_room_for() -> None:
-    """Case 11."""
+    """B92. Case 11."""
     assert body(max_tokens=128_000)["max_tokens"] == 128_000
     assert 8000 < body(max_tokens=128_000, options={"context": 8192})["max_tokens"] < 8192
     assert body(max_tokens=100, options={"context": 8192})["max_tokens"] == 100
@@ -166,7 +166,7 @@ def test_15_the_attribution_line_does_not_reach_the_upstream() -> None:
 
 
 def test_16_a_system_message_at_the_end_follows_the_question_as_the_users_words() -> None:
-    """Case 16."""
+    """B71. Case 16."""
     mapped = messages(("user", "question"), ("system", [text("<system-reminder>r</system-reminder>")]), system="s")
     assert mapped == [
         {"role": "system", "content": "s"},
@@ -216,7 +216,7 @@ def test_19_an_empty_assistant_turn_keeps_its_place(empty: Any) -> None:
 
 
 def test_20_neighbours_of_one_role_are_merged() -> None:
-    """Case 20."""
+    """B95. Case 20."""
     assert messages(("user", "a"), ("user", [text("b"), text("c")]))[0]["content"] == "a\nb\nc"
     mapped = messages(("user", "a"), ("assistant", [use("s")]), ("assistant", [use("t")]), ("user", [result("t", "r")]))
     assert mapped[1]["tool_calls"] == [called("s"), called("t")]
@@ -250,13 +250,8 @@ def test_22_an_image_keeps_its_place_among_the_words() -> None:
     assert message["content"] == [text("a"), PART, text("b")]
 
 
-def test_22_an_image_by_url_is_refused_unless_its_address_is_allowed() -> None:
-    """Case 22."""
-    asked: list[str] = []
-
-    def allow(url: str) -> bool:
-        asked.append(url)
-        return url.startswith("https://pictures.example/")
+def test_22_an_upstream_is_never_told_an_address() -> None:
+    """Case 22: what may be fetched was fetched before (`attachments`)."""
 
     def sent(url: str) -> list[Any]:
         return [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": url}}]}]
@@ -269,9 +264,6 @@ def test_22_an_image_by_url_is_refused_unless_its_address_is_allowed() -> None:
     ):
         with pytest.raises(Invalid, match=r"^messages\.0\.content\.0\.source\.url: images by URL are not fetched here"):
             body(messages=sent(url))
-    mapped = body(messages=sent("https://pictures.example/a"), options={"allow_image_url": allow})
-    assert mapped["messages"][0]["content"][0]["image_url"] == {"url": "https://pictures.example/a"}
-    assert asked == ["https://pictures.example/a"]
     data = f"data:image/png;base64,{PNG}"
     assert body(messages=sent(data))["messages"][0]["content"] == [PART], "a data URL is fetched from nowhere"
 
@@ -280,6 +272,21 @@ def test_22_an_image_for_a_model_that_cannot_see_is_refused_with_the_models_name
     """Case 22."""
     with pytest.raises(Invalid, match="the model 'm' cannot see images"):
         body(messages=[{"role": "user", "content": [IMAGE]}], options={"vision": False})
+
+
+PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
+
+
+def test_23_a_pdf_that_nobody_opened_is_refused() -> None:
+    """Case 23: nothing is left out of a question in silence."""
+    with pytest.raises(Invalid, match=r"^messages\.0\.content\.0\.source: PDF documents are not opened here"):
+        messages(("user", [PDF]))
+
+
+def test_24_a_pdf_of_a_result_that_nobody_opened_is_named_to_the_model() -> None:
+    """Case 24."""
+    mapped = messages(("user", "q"), ("assistant", [use("t")]), ("user", [result("t", [PDF])]))
+    assert "[PDF left out: PDF documents are not opened here; send the text]" in mapped[2]["content"]
 
 
 def test_23_a_document_is_words_in_its_place() -> None:
@@ -316,7 +323,7 @@ def test_24_a_tool_result_is_the_text_of_a_tool_message(content: Any, expected: 
 
 
 def test_24_images_of_a_result_follow_in_a_message_of_the_user() -> None:
-    """Case 24."""
+    """B85. Case 24."""
     mapped = messages(
         ("user", "q"), ("assistant", [use("t")]), ("user", [result("t", [text("shot"), IMAGE]), text("so?")])
     )
@@ -357,7 +364,7 @@ def test_25_a_result_that_is_an_error_says_so(content: Any, expected: str) -> No
 
 
 def test_26_results_come_before_the_users_words() -> None:
-    """Case 26."""
+    """B84. Case 26."""
     mapped = messages(("user", "q"), ("assistant", [use("t")]), ("user", [text("note"), result("t", "r"), text("go")]))
     assert [(message["role"], message["content"]) for message in mapped[2:]] == [("tool", "r"), ("user", "note\ngo")]
 
@@ -405,7 +412,7 @@ def test_29_a_result_of_no_call_becomes_the_users_words() -> None:
     ],
 )
 def test_30_what_the_model_thought_goes_back_under_the_key_of_the_kind(kind: Kind, key: str) -> None:
-    """Case 30."""
+    """B89. Case 30."""
     content = [
         {"type": "thinking", "thinking": "hm", "signature": "foreign"},
         {"type": "redacted_thinking", "data": "EmwK"},
@@ -417,7 +424,7 @@ def test_30_what_the_model_thought_goes_back_under_the_key_of_the_kind(kind: Kin
 
 
 def test_31_server_side_history_is_words() -> None:
-    """Case 31."""
+    """B89. Case 31."""
     found = {
         "type": "web_search_tool_result",
         "content": [{"type": "web_search_result", "title": "A", "url": "http://a"}],
@@ -472,7 +479,7 @@ NAMED = {"type": "function", "function": {"name": "w"}}
     ],
 )
 def test_34_the_choice_of_tools_is_said_in_the_words_of_the_kind(choice: Any, kind: Kind, expected: Any) -> None:
-    """Case 34."""
+    """B86. Case 34."""
     mapped = body(kind, tools=[TOOL, {"name": "other"}], tool_choice=choice)
     assert mapped.get("tool_choice") == expected
     assert "parallel_tool_calls" not in mapped
@@ -499,13 +506,13 @@ def test_34_one_call_at_a_time_is_asked_for(kind: Kind) -> None:
 
 @pytest.mark.parametrize("tools", [[], None])
 def test_35_without_tools_neither_they_nor_a_choice_are_sent(tools: Any) -> None:
-    """Case 35."""
+    """B86. Case 35."""
     mapped = body(tools=tools, tool_choice={"type": "any", "disable_parallel_tool_use": True})
     assert {"tools", "tool_choice", "parallel_tool_calls"}.isdisjoint(mapped)
 
 
 def test_36_a_long_name_comes_back_as_it_was() -> None:
-    """Case 36."""
+    """B93. Case 36."""
     long, dotted = "n" * 128, "mcp.server.tool"
     sent = {
         "model": "m",
@@ -650,7 +657,7 @@ def test_38_a_format_is_a_response_format(kind: Kind) -> None:
 
 
 def test_39_stop_sequences_reach_the_upstream() -> None:
-    """Case 39, the request's half."""
+    """B80. Case 39, the request's half."""
     assert body(stop_sequences=["X", "Y"])["stop"] == ["X", "Y"]
 
 

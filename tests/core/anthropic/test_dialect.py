@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from fakes.checker import CheckedStream, check
+from slotline.core.anthropic.attachments import NOTHING, Found
 from slotline.core.anthropic.dialect import MessagesDialect
+from slotline.core.anthropic.media import Text
 from slotline.core.errors import Busy, Invalid, StreamClosedEarly, UpstreamStatus
 from slotline.core.kind import Kind, Terms, Traits
 from slotline.core.line import Place
@@ -20,7 +22,7 @@ TOLD = Told(Place(2, 4), 1.5)
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-def dialect(form: QueueForm = QueueForm.EVENT, **fields: Any) -> MessagesDialect:
+def dialect(form: QueueForm = QueueForm.EVENT, *, found: Found = NOTHING, **fields: Any) -> MessagesDialect:
     """A call that asks for a stream, unless `fields` of its body say otherwise."""
     body = {"model": "alias", "max_tokens": 64, "stream": True, "messages": [{"role": "user", "content": "hello"}]}
     numbers = itertools.count()
@@ -31,6 +33,7 @@ def dialect(form: QueueForm = QueueForm.EVENT, **fields: Any) -> MessagesDialect
         message_id="msg_1",
         tool_id=lambda: f"toolu_{next(numbers)}",
         form=form,
+        found=found,
     )
 
 
@@ -81,6 +84,27 @@ def test_what_was_let_go_of_while_waiting_is_made_again() -> None:
     call.shelve()
     call.shelve()
     assert call.body("target", PLAIN) == before
+
+
+PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
+
+
+def test_what_was_found_for_a_request_is_kept_while_it_waits() -> None:
+    messages = [{"role": "user", "content": [PDF]}]
+    (wanted,) = dialect(messages=messages).pending(PLAIN)
+    call = dialect(found={wanted.what.at: Text("what it says")}, messages=messages)
+    assert call.pending(PLAIN) == ()
+    call.check(PLAIN)
+    before = call.body("target", PLAIN)
+    assert b"what it says" in before
+    call.shelve()
+    assert call.body("target", PLAIN) == before
+    assert call.chain() == dialect(found={wanted.what.at: Text("what it says")}, messages=messages).chain()
+
+
+def test_what_was_not_found_is_refused_before_anybody_waits() -> None:
+    with pytest.raises(Invalid, match="PDF documents are not opened here"):
+        dialect(messages=[{"role": "user", "content": [PDF]}]).check(PLAIN)
 
 
 def test_a_body_is_made_for_the_server_that_is_to_read_it() -> None:
@@ -334,3 +358,79 @@ def test_an_error_names_the_request_in_a_stream_and_in_a_body() -> None:
     }
     seen = check(dialect().error_event(error))
     assert (seen.error, seen.frames[0].data) == (body["error"], body)
+
+
+# ---- clients that count only parts of an answer ----------------------------------------------------------------------
+
+OLD = "claude-cli/2.1.197 (external, cli)"
+
+
+def old(*, beat_after: float = 240.0, **fields: Any) -> MessagesDialect:
+    body = {"model": "alias", "max_tokens": 64, "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+    return MessagesDialect(
+        msgspec.json.encode({**body, **fields}),
+        version="2023-06-01",
+        request_id="req_1",
+        message_id="msg_1",
+        tool_id=lambda: "toolu_1",
+        form=QueueForm.EVENT,
+        progress=True,
+        user_agent=OLD,
+        beat_after=beat_after,
+    )
+
+
+def test_an_old_client_gets_comments_at_first_then_the_beginning_of_the_answer_then_beats() -> None:
+    call = old()
+    assert call.pulse is not None
+    assert dialect().pulse is None
+    early = check(call.place(TOLD) + call.keep_alive(10.0) + call.keep_alive(239.9), whole=False)
+    assert (early.names, len(early.comments)) == (["queue"], 2)
+    late = call.keep_alive(240.0) + call.keep_alive(250.0)
+    assert check(late, whole=False).names == ["message_start", "content_block_start", *["content_block_delta"] * 2]
+    assert call.place(TOLD) == call.loading() == b""
+    assert (call.pieces, call.thought, call.done) == (0, 0, False)
+    seen = check(late + b"".join(map(call.feed, [*ANSWER, USAGE, DONE])))
+    assert (seen.text, seen.thinking, seen.usage["input_tokens"]) == ("one two", "", 9)
+
+
+def test_the_silence_of_an_answer_is_counted_from_its_last_part() -> None:
+    call = old()
+    out = b"".join(map(call.feed, REASONING))
+    for waited in (250.0, 480.0):
+        assert check(call.keep_alive(waited), whole=False).names == []
+    out += call.keep_alive(490.0)
+    seen = check(out, whole=False)
+    assert seen.names[-1] == "content_block_delta"
+    assert seen.thinking == "let me see"
+
+
+def test_progress_that_is_told_is_no_part_of_the_answer() -> None:
+    call = old()
+    reading = {"prompt_progress": {"total": 100, "processed": 50, "cache": 0, "time_ms": 1}}
+    assert check(call.feed(msgspec.json.encode({"id": "c", "choices": [], **reading})), whole=False).progress
+    assert check(call.keep_alive(240.0), whole=False).names[0] == "message_start"
+
+
+@pytest.mark.parametrize("ending", [DONE, b'{"error":{"code":500,"message":"no","type":"server_error"}}'])
+def test_after_its_last_word_or_its_failure_nothing_of_an_answer_comes_any_more(ending: bytes) -> None:
+    call = old()
+    for event in [*ANSWER, ending]:
+        try:
+            call.feed(event)
+        except UpstreamStatus:
+            assert ending is not DONE
+    for waited in (1000.0, 2000.0):
+        assert check(call.keep_alive(waited), whole=False).names == []
+
+
+def test_a_call_that_warms_a_cache_has_no_beats_for_it_has_no_blocks() -> None:
+    call = old(max_tokens=0)
+    assert call.pulse is None
+    assert check(call.keep_alive(1000.0), whole=False).names == []
+
+
+def test_an_error_after_the_beginning_is_the_last_event() -> None:
+    call = old()
+    seen = check(call.keep_alive(240.0) + call.error_event(Busy("the line is full")))
+    assert seen.error == {"type": "overloaded_error", "message": "the line is full"}

@@ -87,7 +87,7 @@ FRAMES: dict[events.Event, dict[str, object]] = {
 
 @pytest.mark.parametrize("event", FRAMES, ids=lambda event: type(event).__name__)
 def test_an_event_is_one_named_frame_of_one_line(event: events.Event) -> None:
-    """Edge case 95, the half of one frame; the order of frames is the checker's."""
+    """B62. Edge case 95, the half of one frame; the order of frames is the checker's."""
     (frame,) = split(events.encode(event))
     assert frame.data == FRAMES[event]
 
@@ -108,7 +108,9 @@ def test_without_a_reason_to_give_no_details_are_given() -> None:
 
 @given(st.text())
 def test_any_text_stays_in_one_line_and_comes_out_unchanged(text: str) -> None:
-    """Edge case 80: U+2028 and its like are ordinary characters, and no line end of the text is one of the frame."""
+    """B52.
+
+    Edge case 80: U+2028 and its like are ordinary characters, and no line end of the text is one of the frame."""
     for event in (events.TextDelta(0, text), events.ThinkingDelta(0, text), events.JsonDelta(0, text)):
         frame = events.encode(event)
         assert frame.count(b"\n") == 3

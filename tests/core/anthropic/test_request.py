@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotline.core.anthropic.blocks import Reasoning, ToolResult, ToolUse
-from slotline.core.anthropic.media import Image, Text
+from slotline.core.anthropic.media import Image, Pdf, Text
 from slotline.core.anthropic.request import Effort, MessagesRequest, Mode, parse, parse_count
 from slotline.core.anthropic.tools import Choice, upstream_name
 from slotline.core.errors import Invalid
@@ -249,11 +249,14 @@ def test_23_a_document_of_content_keeps_its_images() -> None:
 @pytest.mark.parametrize(
     ("source", "word"),
     [
-        ({"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}, "application/pdf"),
-        ({"type": "url", "url": "http://x/y.pdf"}, "by URL"),
+        ({"type": "base64", "media_type": "application/zip", "data": "JVBERi0="}, "application/zip"),
+        ({"type": "base64", "data": "JVBERi0="}, "of no type"),
+        ({"type": "base64", "media_type": "application/pdf", "data": "%PDF-"}, "data: expected base64, got a string"),
+        ({"type": "base64", "media_type": "application/pdf"}, "data: expected base64, got a string of 0"),
+        ({"type": "url"}, "url: expected the address of a PDF"),
         ({"type": "file", "file_id": "f"}, "no file store"),
         ({"type": "content", "content": [{"type": "video"}]}, 'expected "text" or "image", got "video"'),
-        ({"type": "else"}, 'expected "text" or "content", got "else"'),
+        ({"type": "else"}, 'expected "text", "content", "base64" or "url", got "else"'),
     ],
 )
 def test_23_a_document_that_no_upstream_can_read_is_refused_by_name(source: Any, word: str) -> None:
@@ -262,6 +265,26 @@ def test_23_a_document_that_no_upstream_can_read_is_refused_by_name(source: Any,
     assert said.startswith("messages.0.content.0.source")
     assert word in said
     assert "JVBERi0" not in said
+
+
+@pytest.mark.parametrize(
+    ("source", "pdf"),
+    [
+        (
+            {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0\n="},
+            Pdf("messages.0.content.0.source", "JVBERi0="),
+        ),
+        (
+            {"type": "base64", "media_type": "Application/PDF; x=y", "data": "JVBERi0="},
+            Pdf("messages.0.content.0.source", "JVBERi0="),
+        ),
+        ({"type": "url", "url": "http://x/y"}, Pdf("messages.0.content.0.source.url", url="http://x/y")),
+    ],
+)
+def test_23_a_pdf_stays_closed_under_its_title_until_somebody_opens_it(source: Any, pdf: Pdf) -> None:
+    """Case 23."""
+    document = {"type": "document", "source": source, "title": "Notes"}
+    assert read(messages=user(document)).messages[0].blocks == (Text("[document: Notes]"), pdf)
 
 
 def test_23_a_document_in_an_assistant_turn_depends_on_the_version() -> None:
@@ -302,7 +325,7 @@ def test_24_a_tool_result_without_content_is_empty() -> None:
 @pytest.mark.parametrize(
     "inner",
     [
-        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}},
+        {"type": "document", "source": {"type": "base64", "media_type": "application/zip", "data": "JVBERi0="}},
         {"type": "image", "source": {"type": "file", "file_id": "f"}},
     ],
 )
@@ -588,7 +611,7 @@ def test_41_sampling_is_accepted_in_every_version(version: str) -> None:
     assert parse(json.dumps(body).encode(), version=version).temperature == 0.2
 
 
-@pytest.mark.parametrize(("field", "value"), [("temperature", -1), ("temperature", 3), ("top_p", 2), ("top_k", -1)])
+@pytest.mark.parametrize(("field", "value"), [("temperature", -1), ("temperature", 3), ("top_p", 2), ("top_k", -2)])
 def test_sampling_out_of_range_is_refused(field: str, value: object) -> None:
     assert refusal(**{field: value}).startswith(f"{field}: expected a")
 

@@ -188,7 +188,7 @@ def test_a_stream_of_llama_cpp() -> None:
 
 @pytest.mark.parametrize("chunks", [VLLM, SGLANG], ids=["vllm", "sglang"])
 def test_the_stop_string_that_was_met_is_told(chunks: list[str]) -> None:
-    """Edge case 39, the answer's half: vLLM's `stop_reason` and SGLang's `matched_stop`."""
+    """B80. Edge case 39, the answer's half: vLLM's `stop_reason` and SGLang's `matched_stop`."""
     checked = run(*chunks, stop_sequences=["END"])
     assert checked.message is not None
     assert (checked.stop_reason, checked.message["stop_sequence"]) == ("stop_sequence", "END")
@@ -234,7 +234,7 @@ def test_an_unknown_finish_reason_is_noted() -> None:
 
 @pytest.mark.parametrize("finish", ["stop", "tool_calls", "function_call", None, "something new"])
 def test_an_answer_with_a_call_ends_in_tool_use_whatever_the_upstream_says(finish: str | None) -> None:
-    """Edge case 44: an `end_turn` here would stop an agent before it does the tool, without a word."""
+    """B79. Edge case 44: an `end_turn` here would stop an agent before it does the tool, without a word."""
     checked = run(say("let me"), tools(call(0, "f", "{}", "c")), say(finish=finish), DONE)
     assert (checked.stop_reason, inputs(checked)) == ("tool_use", [("f", {})])
 
@@ -327,7 +327,7 @@ def test_more_cached_than_prompted_is_no_negative_number() -> None:
 
 
 def test_usage_is_there_also_when_the_upstream_gives_none() -> None:
-    """Edge cases 49, 55."""
+    """B82. Edge cases 49, 55."""
     assert run(say("hi", finish="stop"), DONE).usage == {
         "input_tokens": 0,
         "output_tokens": 0,
@@ -376,7 +376,7 @@ def test_a_last_chunk_that_repeats_the_whole_message_adds_nothing() -> None:
 
 
 def test_the_plain_stream() -> None:
-    """Edge case 51."""
+    """B65. Edge case 51."""
     usage = {"prompt_tokens": 3, "completion_tokens": 1}
     checked = run(
         say(role="assistant"), say(""), say("hi"), say(""), say(finish="stop"), {"choices": [], "usage": usage}, DONE
@@ -393,7 +393,7 @@ def test_the_plain_stream() -> None:
 
 
 def test_repeated_roles_start_one_message_and_no_block() -> None:
-    """Edge case 52."""
+    """B65. Edge case 52."""
     stream = machine()
     made = [event for _ in range(5) for event in stream.feed(json.dumps(say("", role="assistant")).encode())]
     assert made == [events.MessageStart("msg_1", "m", events.Usage())]
@@ -432,13 +432,14 @@ def test_of_a_usage_on_every_chunk_the_last_counts() -> None:
 
 
 def test_the_first_event_estimates_the_input() -> None:
+    """B81."""
     checked = run(say("a", finish="stop"), {"choices": [], "usage": {"prompt_tokens": 30}}, DONE, input_tokens=28)
     assert checked.frames[0].data["message"]["usage"]["input_tokens"] == 28
     assert checked.usage["input_tokens"] == 30
 
 
 def test_reasoning_text_and_calls_are_blocks_in_their_order() -> None:
-    """Edge case 56: that the signature comes just before the stop, the checker sees."""
+    """B73. Edge case 56: that the signature comes just before the stop, the checker sees."""
     checked = run(say(reasoning="hm"), say("hi"), tools(call(0, "f", "{}", "c")), say(finish="tool_calls"), DONE)
     assert kinds(checked) == ["thinking", "text", "tool_use"]
 
@@ -449,7 +450,7 @@ def test_reasoning_and_text_in_one_delta() -> None:
 
 
 def test_reasoning_after_text_opens_a_block_of_its_own() -> None:
-    """Edge case 57."""
+    """B73. Edge case 57."""
     checked = run(say("a"), say(reasoning="hm"), say("b"), say(reasoning="hm"), say(finish="stop"), DONE)
     assert kinds(checked) == ["text", "thinking", "text", "thinking"]
 
@@ -487,7 +488,7 @@ def test_a_name_may_come_after_the_id() -> None:
 
 
 def test_a_whole_call_in_one_chunk_is_one_start_one_delta_one_stop() -> None:
-    """Edge case 61; also with the finish reason in the same chunk."""
+    """B75. Edge case 61; also with the finish reason in the same chunk."""
     for chunks in (
         [tools(call(0, "f", '{"x":1}', "c")), say(finish="stop")],
         [tools(call(0, "f", '{"x":1}', "c"), finish="stop")],
@@ -504,7 +505,7 @@ def test_two_calls_in_one_chunk() -> None:
 
 
 def test_fragments_of_two_calls_in_turn_become_two_blocks() -> None:
-    """Edge case 63."""
+    """B74. Edge case 63."""
     checked = run(
         tools(call(0, "f", "", "a")),
         tools(call(1, "g", "", "b")),
@@ -519,7 +520,7 @@ def test_fragments_of_two_calls_in_turn_become_two_blocks() -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_two_calls_at_index_0_with_ids_of_their_own_are_two(whole: bool) -> None:
-    """Edge case 66: whole calls, and calls in fragments of which only the first has the id."""
+    """B74. Edge case 66: whole calls, and calls in fragments of which only the first has the id."""
     first = [call(0, "f", '{"x":1}', "a")] if whole else [call(0, "f", "", "a"), call(0, arguments='{"x":1}')]
     second = [call(0, "f", '{"x":2}', "b")] if whole else [call(0, "f", "", "b"), call(0, arguments='{"x":2}')]
     checked = run(*(tools(fragment) for fragment in first + second), say(finish="tool_calls"), DONE)
@@ -527,7 +528,7 @@ def test_two_calls_at_index_0_with_ids_of_their_own_are_two(whole: bool) -> None
 
 
 def test_without_index_calls_are_told_apart_by_id() -> None:
-    """Edge case 67."""
+    """B74. Edge case 67."""
     checked = run(
         tools(call(None, "f", "", "a"), call(None, "g", "", "b")),
         tools(call(None, None, '{"x":1}', "a")),
@@ -606,7 +607,7 @@ def test_a_call_that_went_out_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("finish", ["length", "tool_calls", "stop"])
 def test_a_call_that_the_limit_cut_ends_in_max_tokens_whatever_the_upstream_says(finish: str) -> None:
-    """Edge case 71. That no cut input is sold as a call, the checker sees."""
+    """B78. Edge case 71. That no cut input is sold as a call, the checker sees."""
     for half in ('{"path": "/a', "{", '{"a": tr', '{"a": -', '{"a": "\\u00'):
         checked = run(tools(call(0, "f", "", "c")), tools(call(0, arguments=half)), say(finish=finish), DONE)
         assert (checked.stop_reason, kinds(checked)) == ("max_tokens", ["tool_use"]), half
@@ -620,13 +621,14 @@ def test_a_whole_call_before_a_cut_one_keeps_its_input() -> None:
 
 
 def test_done_without_a_finish_reason_ends_an_answer() -> None:
-    """Edge case 72."""
+    """B67. Edge case 72."""
     assert run(say("hi"), DONE).stop_reason == "end_turn"
     assert run(tools(call(0, "f", "{}", "c")), DONE).stop_reason == "tool_use"
     assert run(say("hi", finish=""), DONE).stop_reason == "end_turn"
 
 
 def test_a_finish_reason_without_done_ends_an_answer() -> None:
+    """B67."""
     assert run(say("hi"), say(finish="stop")).stop_reason == "end_turn"
 
 
@@ -645,7 +647,7 @@ def test_a_finish_reason_without_done_ends_an_answer() -> None:
     ],
 )
 def test_a_body_that_ends_without_an_end_is_an_upstream_that_died(chunks: list[Any]) -> None:
-    """Edge case 73: also inside a call, of which then nothing has gone out."""
+    """B67. Edge case 73: also inside a call, of which then nothing has gone out."""
     checked = run(*chunks)
     assert checked.error is not None
     assert checked.error["type"] == "api_error"
@@ -686,12 +688,13 @@ def test_done_does_not_end_what_is_missing_or_damaged(chunks: list[Any]) -> None
 def test_an_error_in_the_stream_ends_it_as_an_error(
     before: list[Any], after: list[Any], error: Any, message: str
 ) -> None:
-    """Edge cases 75, 76: first, in the middle, with `[DONE]` behind it, and in every spelling."""
+    """B63. Edge cases 75, 76: first, in the middle, with `[DONE]` behind it, and in every spelling."""
     checked = run(*before, error, *after)
     assert checked.error == {"type": "api_error", "message": message}
 
 
 def test_an_error_field_of_old_llama_cpp_ends_the_stream_as_an_error() -> None:
+    """B63."""
     raw = deliver(
         [body([say("hi")]) + b'error: {"code":503,"message":"slot gone","type":"unavailable_error"}\n\n' + body([DONE])]
     )[0]
@@ -738,6 +741,7 @@ def test_after_a_failure_nothing_but_the_same_failure_comes() -> None:
 
 
 def test_after_the_end_nothing_comes() -> None:
+    """B93."""
     stream = machine()
     stream.feed(json.dumps(say("hi", finish="stop")).encode())
     assert isinstance(stream.feed(b" [DONE] ")[-1], events.MessageStop)
@@ -788,7 +792,7 @@ def test_a_request_that_allows_one_call_gets_the_first() -> None:
 
 
 def test_a_changed_tool_name_is_restored() -> None:
-    """Edge case 36, the answer's half."""
+    """B93. Edge case 36, the answer's half."""
     long = "mcp.server/" + "x" * 117
     checked = run(
         tools(call(0, "t1", "{}", "a"), call(1, "other", "{}", "b")), say(finish="stop"), DONE, tool_names={"t1": long}
@@ -934,10 +938,82 @@ def test_a_heartbeat_begins_a_thinking_block_that_the_answer_continues(first: di
     assert kinds(checked).count("thinking") == 1
 
 
-def test_a_heartbeat_elsewhere_is_a_ping() -> None:
+def test_a_heartbeat_in_text_is_an_empty_piece_of_it() -> None:
     stream = machine()
-    stream.feed(json.dumps(say("hi")).encode())
-    assert stream.heartbeat() == [events.Ping()]
+    made = stream.feed(json.dumps(say("hi")).encode())
+    assert stream.heartbeat() == [events.TextDelta(0, "")]
+    made += stream.heartbeat() + stream.feed(json.dumps(say(" there", finish="stop")).encode()) + stream.end()
+    checked = check(b"".join(map(events.encode, made)), beats=True)
+    assert (kinds(checked), checked.text) == (["text"], "hi there")
+
+
+def beaten(*chunks: Any, at: Iterable[int], **options: Any) -> CheckedStream:
+    """What comes of `chunks` and the end, with two beats before each chunk at one of the places `at`."""
+    stream, made = machine(**options), []
+    for place, chunk in enumerate(chunks):
+        if place in set(at):
+            made += stream.heartbeat() + stream.heartbeat()
+        made += stream.feed(body([chunk]).removeprefix(b"data: ").strip())
+    return check(b"".join(map(events.encode, made + stream.end())), beats=True)
+
+
+LONG_CALL = [
+    say("hi"),
+    tools(call(0, "f", '{"x"', "c")),
+    tools(call(0, None, ": [1")),
+    tools(call(0, None, "]}")),
+    say(finish="tool_calls"),
+]
+
+
+@pytest.mark.parametrize("at", [[2], [3], [2, 3], [2, 3, 4], [4], [1, 3]])
+def test_while_a_call_is_gathered_one_block_beats_and_the_call_stays_whole(at: list[int]) -> None:
+    checked = beaten(*LONG_CALL, at=at)
+    assert kinds(checked) == ["text", "thinking", "tool_use"]
+    assert (checked.text, checked.thinking, inputs(checked)) == ("hi", "", [("f", {"x": [1]})])
+    assert checked.stop_reason == "tool_use"
+
+
+@pytest.mark.parametrize("after", [say("then"), say(reasoning_content="then"), tools(call(1, "g", "{}", "d"))])
+def test_what_follows_a_call_that_was_beaten_for_comes_behind_it(after: dict[str, Any]) -> None:
+    chunks = [tools(call(0, "f", '{"x":1}', "c")), after, say(finish="stop")]
+    without = run(*chunks)
+    checked = beaten(*chunks, at=[1])
+    assert checked.blocks[0]["type"] == "thinking"
+    assert checked.blocks[1:] == without.blocks
+
+
+def test_a_call_that_was_beaten_for_and_dies_leaves_no_call_behind() -> None:
+    stream = machine()
+    made = []
+    for chunk in LONG_CALL[:-2]:
+        made += stream.feed(json.dumps(chunk).encode()) + stream.heartbeat()
+    with pytest.raises(StreamClosedEarly):
+        stream.end()
+    assert stream.over
+    assert kinds(check(b"".join(map(events.encode, made)), whole=False, beats=True)) == ["text", "thinking"]
+
+
+def test_whitespace_between_a_call_and_a_beat_and_text_is_dropped_as_it_is_without() -> None:
+    chunks = [say("hi"), tools(call(0, "f", "{}", "c")), say(" \n"), say("then"), say(finish="stop")]
+    assert [block.get("text") for block in beaten(*chunks, at=[2]).blocks] == ["hi", None, None, "then"]
+    assert [block.get("text") for block in beaten(*chunks, at=[]).blocks] == ["hi", None, "then"]
+
+
+def test_whitespace_before_a_beat_is_part_of_the_reasoning_that_follows() -> None:
+    chunks = [say(reasoning_content="\n"), say(reasoning_content="hm"), say("hi", finish="stop")]
+    assert beaten(*chunks, at=[1]).thinking == beaten(*chunks, at=[]).thinking == "\nhm"
+
+
+def test_an_answer_that_is_asked_for_again_goes_on_after_the_beats() -> None:
+    stream = machine()
+    made = stream.heartbeat()
+    for chunk in LONG_CALL[1:3]:
+        made += stream.feed(json.dumps(chunk).encode()) + stream.heartbeat()
+    stream.again()
+    made += stream.heartbeat() + stream.feed(json.dumps(say("anew", finish="stop")).encode()) + stream.end()
+    checked = check(b"".join(map(events.encode, made)))
+    assert (kinds(checked)[-1], checked.text, checked.tools) == ("text", "anew", [])
 
 
 def test_a_heartbeat_is_no_answer() -> None:
@@ -996,6 +1072,35 @@ def test_whatever_comes_the_client_gets_a_legal_stream(chunks: list[Any], ending
     assert checked.complete != (checked.error is not None)
     if not parallel:
         assert len(checked.tools) <= 1
+
+
+@given(chunks=_CHUNKS, at=st.sets(st.integers(0, 12)), parallel=st.booleans())
+def test_beats_change_nothing_but_empty_blocks_of_thinking(chunks: list[Any], at: set[int], parallel: bool) -> None:
+    """Wherever they fall: the same text, the same calls, the same end, and the same failure at the same place."""
+
+    def told(beats: set[int]) -> tuple[CheckedStream, type[SlotlineError] | None]:
+        stream, made = machine(parallel_tools=parallel), []
+        failure = None
+        try:
+            for place, chunk in enumerate([*chunks, say(finish="stop"), DONE]):
+                if place in beats:
+                    made += stream.heartbeat()
+                made += stream.feed(body([chunk]).removeprefix(b"data: ").strip())
+            made += stream.end()
+        except SlotlineError as error:
+            failure = type(error)
+        return check(b"".join(map(events.encode, made)), whole=failure is None, beats=True), failure
+
+    def said(checked: CheckedStream) -> list[Any]:
+        return [block for block in checked.blocks if block.get("thinking", "x").strip() and block.get("text", "x")]
+
+    (plain, failed), (beaten, also) = told(set()), told(at)
+    assert also is failed
+    assert beaten.text == plain.text
+    assert beaten.thinking.strip() == plain.thinking.strip()  # an open block takes whitespace that opens none
+    assert inputs(beaten) == inputs(plain)
+    assert beaten.stop_reason == plain.stop_reason
+    assert [block["type"] for block in said(beaten)] == [block["type"] for block in said(plain)]
 
 
 @given(text=st.text(max_size=40), cuts=st.lists(st.integers(1, 39), max_size=5))

@@ -112,5 +112,12 @@ def test_top_k_goes_to_those_who_know_it(kind: Kind) -> None:
     assert ("top_k" in body(kind, top_k=40)) is (kind in {Kind.LLAMA_CPP, Kind.VLLM, Kind.SGLANG})
 
 
+@pytest.mark.parametrize("off", [0, -1])
+def test_no_top_k_is_spelled_as_each_server_reads_it(off: int) -> None:
+    """SGLang refuses 0, and llama.cpp's own route takes -1 too."""
+    spelled = {kind: body(kind, top_k=off)["top_k"] for kind in (Kind.LLAMA_CPP, Kind.VLLM, Kind.SGLANG)}
+    assert spelled == {Kind.LLAMA_CPP: 0, Kind.VLLM: 0, Kind.SGLANG: -1}
+
+
 def test_every_kind_has_its_words() -> None:
     assert set(switches.REASONING_KEY) == set(Kind)

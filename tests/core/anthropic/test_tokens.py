@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotline.core.anthropic.request import parse_count
-from slotline.core.anthropic.tokens import PER_IMAGE, estimate
+from slotline.core.anthropic.tokens import PER_IMAGE, PER_PDF, estimate
 
 DATA_URL = "data:image/png;base64,iVBORw0KGgo="
 IMAGE = {"type": "image", "source": {"type": "url", "url": DATA_URL}}
@@ -64,6 +64,13 @@ def test_an_image_has_a_fixed_price_wherever_it_stands() -> None:
     assert alone >= PER_IMAGE
     inside = count([{"type": "tool_result", "tool_use_id": "t", "content": [IMAGE, IMAGE]}])
     assert inside - alone == PER_IMAGE
+
+
+def test_a_pdf_that_is_not_opened_has_a_fixed_price_wherever_it_stands() -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
+    pdf = {"type": "document", "source": source}
+    assert PER_PDF <= count([pdf]) < PER_PDF + 100
+    assert count([pdf, {"type": "tool_result", "tool_use_id": "t", "content": [pdf]}]) >= 2 * PER_PDF
 
 
 def test_the_attribution_line_is_not_counted_as_it_is_not_sent() -> None:

@@ -103,6 +103,6 @@ def _object(partial_json: str) -> msgspec.Raw:
     raw = partial_json.encode()
     try:
         msgspec.json.decode(raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return _EMPTY
     return msgspec.Raw(raw)

@@ -1,8 +1,9 @@
-"""The content blocks of a message: what a client may send, read into the five that a chat completion knows.
+"""The content blocks of a message: what a client may send, read into the few that a chat completion knows.
 
 Everything richer (documents, search results, the traces of tools that ran on someone else's servers) is turned into
-text and images here, so that what comes after has five cases and no more. New input that cannot be understood is
-refused; history is not: a transcript that began on the vendor's own API must go on here.
+text and images here, so that what comes after has five cases, and no more: the sixth, a PDF, is there
+only until somebody has opened it. New input that cannot be understood is refused; history is not: a transcript that
+began on the vendor's own API must go on here.
 
 Block types: https://platform.claude.com/docs/en/api/messages (`ContentBlockParam`).
 """
@@ -15,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from slotline.core.anthropic import media, traces
-from slotline.core.anthropic.media import Image, Text, Unsupported
+from slotline.core.anthropic.media import Image, Pdf, Text, Unsupported
 from slotline.core.body import decode, invalid, join
 from slotline.core.errors import Invalid
 
@@ -38,11 +39,11 @@ class ToolResult(msgspec.Struct, frozen=True):
     """What a call gave."""
 
     tool_use_id: str
-    parts: tuple[Text | Image, ...]
+    parts: tuple[Text | Image | Pdf, ...]
     is_error: bool = False
 
 
-Block: TypeAlias = Text | Image | Reasoning | ToolUse | ToolResult
+Block: TypeAlias = Text | Image | Pdf | Reasoning | ToolUse | ToolResult
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -139,14 +140,14 @@ def _tool_use(raw: msgspec.Raw, place: Place) -> Iterator[Block]:
 def _tool_result(raw: msgspec.Raw, place: Place) -> Iterator[Block]:
     result = decode(raw, _ToolResult, at=place.at, wording={"content": "a string or a list of content blocks"})
     content = result.content or ()
-    parts: list[Text | Image] = [Text(content)] if isinstance(content, str) else []
+    parts: list[Text | Image | Pdf] = [Text(content)] if isinstance(content, str) else []
     if not isinstance(content, str):
         for index, inner in enumerate(content):
             parts.extend(_inside_result(inner, place.below(f"content.{index}")))
     yield ToolResult(result.tool_use_id, tuple(parts), bool(result.is_error))
 
 
-def _inside_result(raw: msgspec.Raw, place: Place) -> Iterator[Text | Image]:
+def _inside_result(raw: msgspec.Raw, place: Place) -> Iterator[Text | Image | Pdf]:
     """One block of a tool's result. What cannot be shown to the model is named to it, never refused: the tool has
     run, and a refusal here would come again with every further turn of the conversation."""
     kind = decode(raw, _Tag, at=place.at).type
@@ -161,7 +162,7 @@ def _inside_result(raw: msgspec.Raw, place: Place) -> Iterator[Text | Image]:
         yield Text(f"[left out: {error.what}]")
 
 
-_IN_RESULT: dict[str, Callable[[msgspec.Raw, str], Iterator[Text | Image]]] = {
+_IN_RESULT: dict[str, Callable[[msgspec.Raw, str], Iterator[Text | Image | Pdf]]] = {
     "text": media.text,
     "image": media.image,
     "document": media.document,

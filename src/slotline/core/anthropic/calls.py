@@ -6,7 +6,7 @@ send neither; some repeat id and name with every fragment, and some send fragmen
 
 from __future__ import annotations
 
-import json
+import re
 from enum import Enum, auto
 from typing import Any
 
@@ -29,32 +29,31 @@ class Shape(Enum):
 def settle(raw: str) -> tuple[Shape, str]:
     """The arguments of a call → their shape, and the JSON text to send; "" stands for `{}`.
 
-    Models send objects, nothing, `null`, an object inside a JSON string, and line ends inside strings: all of these
-    mean an object. A cut text is sent as it is: clients read the beginning of an object, and learn why it ends.
+    Models send objects, nothing, `null`, an object inside a JSON string, and strings with line ends or halves of
+    surrogate pairs in them: all of these mean an object. Of a cut text the beginning is sent: clients read the
+    beginning of an object, and learn why it ends.
     """
     raw = raw.strip()
     if raw in {"", "null"}:
         return Shape.WHOLE, ""
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return _repair(raw)
+    except RecursionError:
+        return Shape.BAD, ""
+    except msgspec.DecodeError:
+        mended = _STRING.sub(_mended, raw)
+        return _cut(raw) if mended == raw else settle(mended)
     if isinstance(value, str) and value.lstrip().startswith("{"):
         shape, inner = settle(value)
         return (shape, inner) if shape is Shape.WHOLE else (Shape.BAD, "")
     return (Shape.WHOLE, raw) if isinstance(value, dict) else (Shape.BAD, "")
 
 
-def _repair(raw: str) -> tuple[Shape, str]:
-    """Text that msgspec does not read: the standard library allows line ends in strings."""
-    try:
-        value = json.loads(raw, strict=False)
-        if isinstance(value, dict):
-            return Shape.WHOLE, json.dumps(value, allow_nan=False)
-    except (ValueError, RecursionError):
-        # Half a number is wrong to msgspec: it is taken off first.
-        if _stops_early(raw) or (raw[-1] in "+-.eE" and _stops_early(raw.rstrip("+-.eE0123456789"))):
-            return Shape.CUT, raw if raw.startswith("{") else ""
+def _cut(raw: str) -> tuple[Shape, str]:
+    """Text that is no JSON, though its strings are in order."""
+    # Half a number is wrong to msgspec: it is taken off first.
+    if _stops_early(raw) or (raw[-1] in "+-.eE" and _stops_early(raw.rstrip("+-.eE0123456789"))):
+        return Shape.CUT, raw if raw.startswith("{") else ""
     return Shape.BAD, ""
 
 
@@ -65,6 +64,27 @@ def _stops_early(raw: str) -> bool:
     except (msgspec.DecodeError, RecursionError) as error:
         return "truncated" in str(error)
     return False
+
+
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
+_PIECE = re.compile(
+    r"[\x00-\x1f]"
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+    r"|\\.",
+    re.DOTALL,
+)
+
+
+def _mended(string: re.Match[str]) -> str:
+    """A JSON string, whole or cut, in which characters stand that must not."""
+    return _PIECE.sub(_in_order, string.group())
+
+
+def _in_order(piece: re.Match[str]) -> str:
+    found = piece.group()
+    if len(found) == 1:
+        return f"\\u{ord(found):04x}"
+    return "\\ufffd" if len(found) == 6 else found  # half of a pair; a pair has 12 characters, other escapes have 2
 
 
 class Call:
@@ -169,4 +189,7 @@ class Calls:
 def _text(arguments: Any) -> str:
     if isinstance(arguments, str):
         return arguments
-    return "" if arguments is None else msgspec.json.encode(arguments).decode()
+    try:
+        return "" if arguments is None else msgspec.json.encode(arguments).decode()
+    except RecursionError:
+        raise Protocol("the arguments of a tool call are nested too deeply") from None

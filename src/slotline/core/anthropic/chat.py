@@ -10,14 +10,14 @@ OpenAI's side: https://platform.openai.com/docs/api-reference/chat/create.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import msgspec
 
 from slotline.core.anthropic import switches
 from slotline.core.anthropic.blocks import Block, Reasoning, ToolResult, ToolUse
-from slotline.core.anthropic.media import Image, Text
+from slotline.core.anthropic.media import Image, Pdf, Text
 from slotline.core.anthropic.request import MessagesRequest
 from slotline.core.anthropic.tokens import estimate
 from slotline.core.anthropic.tools import upstream_name
@@ -29,24 +29,20 @@ Json = dict[str, object]
 DEFAULT_TERMS = Terms()
 
 
-def no_url(_url: str) -> bool:
-    """The rule for images by URL unless another is given: none may be fetched."""
-    return False
-
-
 class Sight(msgspec.Struct, frozen=True):
-    """Which images may go upstream."""
+    """What may go upstream besides text: images that are all there. An address never does, nor what is not opened."""
 
     model: str
     """As the client called it, for the error that names it."""
     vision: bool = True
-    allow_image_url: Callable[[str], bool] = no_url
 
-    def objection(self, image: Image) -> str | None:
-        """Why `image` may not go upstream; None: it may."""
+    def objection(self, thing: Image | Pdf) -> str | None:
+        """Why `thing` may not go upstream; None: it may."""
+        if isinstance(thing, Pdf):
+            return "PDF documents are not opened here; send the text"
         if not self.vision:
             return f"the model {self.model[:80]!r} cannot see images"
-        if image.url.startswith("data:image/") or self.allow_image_url(image.url):
+        if thing.url.startswith("data:image/"):
             return None
         return "images by URL are not fetched here; send the image as base64"
 
@@ -56,23 +52,23 @@ def chat_body(
     *,
     model: str,
     kind: Kind,
-    allow_image_url: Callable[[str], bool] = no_url,
     vision: bool = True,
     context: int | None = None,
     terms: Terms = DEFAULT_TERMS,
 ) -> bytes:
     """The body of `POST /v1/chat/completions`, JSON.
 
-    `model`: the name that the upstream knows. `allow_image_url`: which addresses the upstream may be told to fetch.
-    `vision`: the model sees images. `context`: tokens that its context holds, where known; `max_tokens` is cut to what
-    is left of it. `terms`: what the gateway asks besides. Raises Invalid for an image that may not go on.
+    `model`: the name that the upstream knows. `vision`: the model sees images. `context`: tokens that its context
+    holds, where known; `max_tokens` is cut to what is left of it. `terms`: what the gateway asks besides. Raises
+    Invalid for an image or a document that may not go on.
     """
     talk = conversation(request)
-    sight = Sight(request.model, vision, allow_image_url)
+    sight = Sight(request.model, vision)
     body: Json = {"model": model, "stream": True, "stream_options": {"include_usage": True}}
     body |= switches.tools(request, kind)
     body["messages"] = list(_messages(talk.system, talk.turns, kind, sight))
-    body["max_tokens"] = _max_tokens(request, context)
+    if request.max_tokens is not None:
+        body["max_tokens"] = _max_tokens(request, request.max_tokens, context)
     body |= switches.sampling(request, kind)
     body |= switches.thinking(request, kind, terms, prefill=talk.prefill)
     body |= switches.extras(kind, terms, prefill=talk.prefill)
@@ -97,13 +93,13 @@ def tool_names(request: MessagesRequest) -> dict[str, str]:
     return {changed: name for name in names if (changed := upstream_name(name)) != name}
 
 
-def _max_tokens(request: MessagesRequest, context: int | None) -> int:
+def _max_tokens(request: MessagesRequest, limit: int, context: int | None) -> int:
     """What the client wants, cut to what the context has room for.
 
     The estimate of the prompt may be too high; an eighth of the context is always left for the answer, and where that
     is too much, the upstream's own count says so. 0 ("only warm the cache") is 1, as servers know no less.
     """
-    wanted = max(1, request.max_tokens)
+    wanted = max(1, limit)
     if context is None or wanted + estimate(request) <= context:
         return wanted
     return max(1, min(wanted, max(context - estimate(request), context // 8)))
@@ -143,13 +139,13 @@ def _call(call: ToolUse) -> Json:
 def _user(blocks: Sequence[Block], calls: Sequence[ToolUse], sight: Sight) -> Iterator[Json]:
     """A user's turn: first the results, which must follow the calls at once, then everything else in one message."""
     known = {call.id for call in calls}
-    rest: list[Text | Image] = []
+    rest: list[Text | Image | Pdf] = []
     for result in answers(calls, [block for block in blocks if isinstance(block, ToolResult)]):
         text, images = _result(result, sight)
         yield {"role": "tool", "tool_call_id": result.tool_use_id, "content": text}
         rest += images
     for block in blocks:
-        if isinstance(block, (Text, Image)):
+        if isinstance(block, (Text, Image, Pdf)):
             rest.append(block)
         elif isinstance(block, ToolResult) and block.tool_use_id not in known:
             text, images = _result(block, sight)
@@ -167,8 +163,8 @@ def _result(result: ToolResult, sight: Sight) -> tuple[str, list[Image]]:
         if isinstance(part, Text):
             said.append(part.text)
         elif objection := sight.objection(part):
-            said.append(f"[image left out: {objection}]")
-        else:
+            said.append(f"[{'image' if isinstance(part, Image) else 'PDF'} left out: {objection}]")
+        elif isinstance(part, Image):
             images.append(part)
     text = "\n".join(said) or ("[an image; it follows]" if images else "")
     return (_as_error(text) if result.is_error else text), images
@@ -180,14 +176,14 @@ def _as_error(text: str) -> str:
     return text if says_so else f"Error: {text or 'the tool failed and said nothing'}"
 
 
-def _content(parts: Sequence[Text | Image], sight: Sight) -> str | list[Json]:
+def _content(parts: Sequence[Text | Image | Pdf], sight: Sight) -> str | list[Json]:
     """One string where there is only text: templates for text alone do not know lists of parts."""
     if all(isinstance(part, Text) for part in parts):
         return "\n".join(part.text for part in parts if isinstance(part, Text))
     return [_part(part, sight) for part in parts]
 
 
-def _part(part: Text | Image, sight: Sight) -> Json:
+def _part(part: Text | Image | Pdf, sight: Sight) -> Json:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if objection := sight.objection(part):

@@ -9,10 +9,12 @@ import msgspec
 from slotline.core import progress_frames
 from slotline.core.anthropic import errors, events
 from slotline.core.anthropic.answer import Answer
+from slotline.core.anthropic.attachments import NOTHING, Attachment, Found, pending, settled
 from slotline.core.anthropic.chat import DEFAULT_TERMS, chain, chat_body, tool_names
+from slotline.core.anthropic.clients import BEAT_AFTER, Watchdog, counts_only_events
 from slotline.core.anthropic.events import Event, MessageDelta, MessageStart, MessageStop
 from slotline.core.anthropic.heard import Heard
-from slotline.core.anthropic.media import Image
+from slotline.core.anthropic.media import Image, Pdf
 from slotline.core.anthropic.request import MessagesRequest, parse
 from slotline.core.anthropic.stream import MessageStream
 from slotline.core.anthropic.tokens import estimate
@@ -25,7 +27,7 @@ from slotline.core.queue_frames import KEEP_ALIVE, QueueForm, Told, frame
 class MessagesDialect(Heard):
     """Made from the received body; raises Invalid for one that cannot be served."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that the surface knows and the body does not say
         self,
         raw: bytes,
         *,
@@ -35,23 +37,34 @@ class MessagesDialect(Heard):
         tool_id: Callable[[], str],
         form: QueueForm,
         progress: bool = False,
+        user_agent: str = "",
+        beat_after: float = BEAT_AFTER,
+        found: Found = NOTHING,
     ) -> None:
         """`version`: the header `anthropic-version`. `form`: how a place in line is told to this client.
 
-        `progress`: it wants to know how far the upstream is before the first token.
+        `progress`: it wants to know how far the upstream is before the first token. `user_agent`: which client it is.
+        `beat_after`: after how many seconds without an event one that counts nothing else gets beats.
+        `found`: what was fetched and opened for the request; see `pending`.
         """
-        request = parse(raw, version=version)
+        request = settled(parse(raw, version=version), found)
         self.model = request.model
         self.stream = request.stream
+        self.user = request.user_id
         self._raw = raw
         self._version = version
+        self._found = found
         self._request: MessagesRequest | None = request
         self._budget = request.thinking.budget
         self._request_id = request_id
         self._form = form
         self._progress = progress and request.stream
         self._warming = request.max_tokens == 0
+        self._most = request.max_tokens
         self._answer = None if request.stream else Answer()
+        needy = counts_only_events(user_agent) and not self._warming  # an answer without blocks has no beats
+        self._watchdog = Watchdog(beat_after) if needy else None
+        self._sent = 0  # bytes of the answer
         super().__init__(
             MessageStream(
                 message_id=message_id,
@@ -68,13 +81,27 @@ class MessagesDialect(Heard):
     def thinking_budget(self) -> int | None:
         return self._budget
 
+    @property
+    def most(self) -> int | None:
+        return self._most
+
+    @property
+    def pulse(self) -> float | None:
+        """How often `keep_alive` must be asked whatever else is sent, in seconds; None: only in silence."""
+        return None if self._watchdog is None else self._watchdog.pulse
+
     def shelve(self) -> None:
         self._request = None
 
+    def pending(self, traits: Traits) -> Sequence[Attachment]:
+        """What has to be fetched or opened for the request before a server of these `traits` can read it."""
+        return pending(self._parsed(), vision=traits.vision is not False)
+
     def check(self, traits: Traits) -> None:
-        """Raises Invalid for an image that a server of these `traits` cannot take: all that a valid body can hold."""
+        """Raises Invalid for an image that a server of these `traits` cannot take, or what is not there: all that a
+        valid body can hold."""
         parsed = self._parsed()
-        if any(isinstance(block, Image) for message in parsed.messages for block in message.blocks):
+        if any(isinstance(block, (Image, Pdf)) for message in parsed.messages for block in message.blocks):
             self.body(self.model, traits)
 
     def chain(self) -> Sequence[int]:
@@ -103,13 +130,16 @@ class MessagesDialect(Heard):
         return self._answer.encode()
 
     def place(self, told: Told) -> bytes:
-        return frame(self._form, told)
+        return b"" if self._messages.started else frame(self._form, told)
 
     def loading(self) -> bytes:
         return progress_frames.frame(Stage.LOADING) if self._progress and not self._messages.started else b""
 
     def keep_alive(self, waited: float) -> bytes:
-        return KEEP_ALIVE
+        dog = self._watchdog
+        if dog is None or not dog.hungry(self._sent, waited) or self._messages.over:
+            return KEEP_ALIVE
+        return b"".join(map(events.encode, self._messages.heartbeat()))
 
     def error_event(self, error: SlotlineError) -> bytes:
         return errors.event(error, self._request_id)
@@ -124,13 +154,15 @@ class MessagesDialect(Heard):
         return progress_frames.frame(Stage.PREFILL, told.processed, told.total)
 
     def _parsed(self) -> MessagesRequest:
-        return self._request or parse(self._raw, version=self._version)
+        return self._request or settled(parse(self._raw, version=self._version), self._found)
 
     def _out(self, made: Iterable[Event]) -> bytes:
         if self._warming:
             made = filter(None, map(_without_content, made))
         if self._answer is None:
-            return b"".join(map(events.encode, made))
+            out = b"".join(map(events.encode, made))
+            self._sent += len(out)
+            return out
         for event in made:
             self._answer.add(event)
         return b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slotline.core.anthropic.stream import MessageStream
+from slotline.core.openai.chunk import Progress
 
 
 class Heard:
@@ -28,6 +29,10 @@ class Heard:
     @property
     def thought(self) -> int:
         return self._messages.thought
+
+    @property
+    def progress(self) -> Progress | None:
+        return self._messages.progress
 
     @property
     def completion(self) -> str | None:

@@ -1,8 +1,9 @@
 """Text, images and what is made of them: documents and search results.
 
-Images go on as data URLs. An image by URL is kept as its URL, and whether it may go on is decided with the upstream in
-sight (`chat.py`): a server that fetches addresses for strangers reaches what they cannot. Documents become text. What
-no upstream here can read (PDF, files kept at the vendor) is `Unsupported`, and says so by name.
+Images go on as data URLs, documents as text. What has to be fetched or opened first, an image by URL or a PDF, is kept
+as it came, until somebody has done that (`attachments.py`): an upstream is never told an address, because a server that
+fetches addresses for strangers reaches what they cannot. What nobody here can read (files kept at the vendor) is
+`Unsupported`, and says so by name.
 """
 
 from __future__ import annotations
@@ -29,8 +30,17 @@ class Image(msgspec.Struct, frozen=True):
     at: str
 
 
+class Pdf(msgspec.Struct, frozen=True):
+    """A document that nobody has opened yet: `data` is its base64, or `url` where it lies. `at` is its place in the
+    body."""
+
+    at: str
+    data: str = ""
+    url: str = ""
+
+
 class Unsupported(Invalid):
-    """A well-formed block that no upstream here could read. `what` names it."""
+    """A well-formed block that nobody here could read. `what` names it."""
 
     def __init__(self, at: str, what: str) -> None:
         super().__init__(f"{at}: {what}")
@@ -90,7 +100,7 @@ def image(raw: msgspec.Raw, at: str) -> Iterator[Image]:
     source, at = decode(raw, _Image, at=at).source, join(at, "source")
     match source.type:
         case "base64":
-            yield Image(_data_url(source, at), at)
+            yield Image(_inline(source, at), at)
         case "url" if source.url:
             yield Image(source.url, join(at, "url"))
         case "url":
@@ -101,13 +111,13 @@ def image(raw: msgspec.Raw, at: str) -> Iterator[Image]:
             raise invalid(join(at, "type"), '"base64" or "url"', other)
 
 
-def _data_url(source: _Source, at: str) -> str:
+def _inline(source: _Source, at: str) -> str:
     if not source.media_type.startswith("image/"):
         raise invalid(join(at, "media_type"), "the media type of an image", source.media_type)
     data = _base64(source.data)
     if not data:
         raise invalid(join(at, "data"), "base64", source.data)
-    return f"data:{_sniff(data) or source.media_type};base64,{data}"
+    return data_url(image_type(data) or source.media_type, data)
 
 
 def _base64(data: str) -> str | None:
@@ -124,16 +134,24 @@ def _base64(data: str) -> str | None:
     return data if len(data) % 4 == 0 and padding <= 2 and padding == odd.count(b"=") else None
 
 
-def _sniff(data: str) -> str | None:
-    """The declared type of an image is often wrong, and some servers choose their decoder by it."""
+def data_url(kind: str, data: str) -> str:
+    """An address that holds what it names: `data` is base64."""
+    return f"data:{kind};base64,{data}"
+
+
+def image_type(data: str) -> str | None:
+    """The media type of an image in base64, by its first bytes; None: no type that servers here know.
+
+    The declared type of an image is often wrong, and some servers choose their decoder by it.
+    """
     payload = binascii.a2b_base64(data[:24])
     if payload[:4] == b"RIFF" and payload[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC.items() if payload.startswith(magic)), None)
 
 
-def document(raw: msgspec.Raw, at: str) -> Iterator[Text | Image]:
-    """A document as its text, under its title and context."""
+def document(raw: msgspec.Raw, at: str) -> Iterator[Text | Image | Pdf]:
+    """A document as its text, or the PDF that has it, under its title and context."""
     sent = decode(raw, _Document, at=at)
     source, at = sent.source, join(at, "source")
     parts = list(_document_parts(source, at))
@@ -141,19 +159,32 @@ def document(raw: msgspec.Raw, at: str) -> Iterator[Text | Image]:
     yield from parts
 
 
-def _document_parts(source: _Source, at: str) -> Iterator[Text | Image]:
+def _document_parts(source: _Source, at: str) -> Iterator[Text | Image | Pdf]:
     match source.type:
         case "text":
             yield Text(source.data)
         case "content":
             yield from _document_content(source.content, join(at, "content"))
-        case "base64" | "url":
-            what = source.media_type if source.type == "base64" else "by URL"
-            raise Unsupported(at, f"a document ({what or 'of no type'}): only documents of text can be read here")
+        case "base64":
+            yield _pdf(source, at)
+        case "url" if source.url:
+            yield Pdf(join(at, "url"), url=source.url)
+        case "url":
+            raise invalid(join(at, "url"), "the address of a PDF", source.url)
         case "file":
             raise Unsupported(at, "a document of type 'file': there is no file store here; send its text")
         case other:
-            raise invalid(join(at, "type"), '"text" or "content"', other)
+            raise invalid(join(at, "type"), '"text", "content", "base64" or "url"', other)
+
+
+def _pdf(source: _Source, at: str) -> Pdf:
+    if source.media_type.partition(";")[0].strip().lower() != "application/pdf":
+        what = source.media_type[:80] or "of no type"
+        raise Unsupported(at, f"a document ({what}): only text and PDF can be read here")
+    data = _base64(source.data)
+    if not data:
+        raise invalid(join(at, "data"), "base64", source.data)
+    return Pdf(at, data)
 
 
 def _document_content(content: str | list[msgspec.Raw], at: str) -> Iterator[Text | Image]:

@@ -23,13 +23,15 @@ from slotline.core.errors import Invalid
 
 
 class Mode(StrEnum):
-    """Whether the model is to think. `ABSENT`: the request does not say."""
+    """Whether the model is to think. `ABSENT`: the request does not say. `MODEL`: as the model does by itself, which
+    no request to the Messages API says, but OpenAI's do."""
 
     ENABLED = "enabled"
     ADAPTIVE = "adaptive"
     BETWEEN_TOOLS = "between_tools"
     DISABLED = "disabled"
     ABSENT = "absent"
+    MODEL = "model"
 
 
 class Effort(StrEnum):
@@ -62,8 +64,9 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     messages: tuple[Message, ...]
-    max_tokens: int
-    """At least 0. 0 asks for a warm cache and no answer; also 0 where the request only counts."""
+    max_tokens: int | None
+    """At least 0. 0 asks for a warm cache and no answer; also 0 where the request only counts. None: no limit, which
+    only OpenAI's APIs know."""
     system: tuple[str, ...] = ()
     """The system prompt's texts, none of them empty, without the attribution line (see `_system`)."""
     stream: bool = False
@@ -71,6 +74,7 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    """At least -1; 0 and -1 mean that all tokens are considered."""
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice | None = None
     thinking: Thinking = Thinking()
@@ -133,7 +137,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     stop_sequences: list[str] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     top_p: _Share | None = None
-    top_k: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    top_k: Annotated[int, msgspec.Meta(ge=-1)] | None = None
     tools: list[msgspec.Raw] | None = None
     tool_choice: msgspec.Raw = _Null
     thinking: _Thinking | None = None
@@ -155,7 +159,7 @@ _WORDING = {
     "system": "a string or a list of text blocks",
     "temperature": "a number from 0 to 2",
     "top_p": "a number from 0 to 1",
-    "top_k": "an integer of at least 0",
+    "top_k": "an integer of at least -1",
     "thinking.type": '"enabled", "adaptive", "between_tools" or "disabled"',
     "thinking.budget_tokens": "an integer of at least 0",
     "output_config.effort": f"one of {_EFFORTS}",

@@ -38,6 +38,7 @@ _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 # Looked up for every token: reading a member off its enum costs more than all else that is done with it.
 _NEW, _THINKING, _TEXT, _ENDED = State.NEW, State.THINKING, State.TEXT, State.ENDED
 _THINK, _SAY = Input.REASONING, Input.TEXT
+_GATHERING = frozenset({State.CALLS, State.BEATING})
 
 
 class MessageStream:
@@ -83,6 +84,7 @@ class MessageStream:
         self._calls = Calls()
         self._tool_ids: set[str] = set()  # of the calls that went out
         self._held = ""  # whitespace that is text only if text follows
+        self._blank = ""  # the same for reasoning
         self._finish: str | None = None
         self._matched: str | None = None
         self._refusal = ""
@@ -105,6 +107,11 @@ class MessageStream:
     def done(self) -> bool:
         """`message_stop` is out."""
         return self._state is State.ENDED
+
+    @property
+    def over(self) -> bool:
+        """Nothing more will come: it has ended, or failed."""
+        return self._error is not None or self._state is State.ENDED
 
     @property
     def usage(self) -> to.Usage:
@@ -140,15 +147,16 @@ class MessageStream:
         """
         self.completion = None
         self._finish = self._matched = None
-        self._held = ""
+        self._held = self._blank = ""
         self._tags = Tags()
         self._calls = Calls()
 
     def heartbeat(self) -> list[to.Event]:
-        """A sign of life that every client's watchdog takes for one, before and within thinking; elsewhere a ping.
+        """A sign of life that every client's watchdog takes for one, because it is a part of an answer.
 
-        Some clients take only parts of an answer for life. So the answer begins early, with a thinking block that the
-        model's own thinking will continue, and empty deltas in it.
+        An answer that has no open block gets a thinking block, which the model's own thinking will continue, and empty
+        deltas in it. An open text block gets empty deltas too. Neither changes what the answer says. Nothing comes
+        after the end; a stream that has failed raises its failure.
         """
         return self._guarded(self._beat, b"")
 
@@ -251,7 +259,10 @@ class MessageStream:
         self.pieces += 1
         self.thought += 1
         if self._state is not _THINKING and text.isspace():
-            return  # models that do not think send an empty block of tags
+            self._blank += text  # models that do not think send an empty block of tags
+            return
+        if self._blank:
+            text, self._blank = self._blank + text, ""
         self._move(_THINK, made)
         made.append(to.ThinkingDelta(self._index, text))
 
@@ -261,7 +272,7 @@ class MessageStream:
             if text.isspace():
                 self._held += text
                 return
-            if self._state is not State.CALLS:
+            if self._state not in _GATHERING:
                 text = self._held + text
             self._held = ""
         self._move(_SAY, made)
@@ -311,11 +322,8 @@ class MessageStream:
         self._move(Input.END, made)
 
     def _beat(self, _: bytes, made: list[to.Event]) -> None:
-        if Input.BEAT in TABLE[self._state]:
-            self._move(Input.BEAT, made)
-            made.append(to.ThinkingDelta(self._index, ""))
-        else:
-            made.append(to.Ping())
+        self._move(Input.BEAT, made)
+        made.append(to.TextDelta(self._index, "") if self._state is _TEXT else to.ThinkingDelta(self._index, ""))
 
     # ---- the machine -------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import msgspec
+
 from slotline.core.anthropic.request import Effort, MessagesRequest, Mode
 from slotline.core.anthropic.tools import Choice, Tool, upstream_name
 from slotline.core.kind import Kind, Terms
@@ -39,6 +41,9 @@ _STRONGEST: dict[Kind, str] = {
     Kind.OLLAMA: "max",
 }
 """The strongest `reasoning_effort` that each kind surely knows."""
+
+ANY_OBJECT = b'{"type":"object"}'
+"""The schema that every JSON object follows."""
 
 _ONE_TOOL_ONLY = frozenset({Kind.LLAMA_CPP, Kind.OLLAMA})
 _TEMPLATE_SWITCH = frozenset({Kind.LLAMA_CPP, Kind.VLLM, Kind.SGLANG})
@@ -90,14 +95,24 @@ def sampling(request: MessagesRequest, kind: Kind) -> dict[str, object]:
     fields: dict[str, object | None] = {
         "temperature": request.temperature,
         "top_p": request.top_p,
-        "top_k": request.top_k if kind in _TOP_K else None,
+        "top_k": _top_k(request.top_k, kind) if kind in _TOP_K else None,
         "stop": list(request.stop_sequences) or None,
         "response_format": None if request.schema is None else _format(request.schema),
     }
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _format(schema: object) -> dict[str, object]:
+def _top_k(wanted: int | None, kind: Kind) -> int | None:
+    """SGLang spells "all tokens" as -1 and refuses 0 (`sampling_params.py`); 0 means it everywhere else."""
+    if wanted is None or wanted > 0:
+        return wanted
+    return -1 if kind is Kind.SGLANG else 0
+
+
+def _format(schema: msgspec.Raw) -> dict[str, object]:
+    """A schema that asks for an object and no more is JSON mode; as a strict schema, some servers refuse it."""
+    if bytes(schema) == ANY_OBJECT:
+        return {"type": "json_object"}
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
 
 
@@ -106,6 +121,7 @@ def thinking(request: MessagesRequest, kind: Kind, terms: Terms, *, prefill: boo
 
     A request that says nothing about it gets no thinking, as on the vendor's API; without an explicit word, models that
     can think always would. One that names an effort has asked for what belongs to it; one whose budget is 0 wants none.
+    Only where the model is to decide, nothing is switched.
     Some templates think whatever they are told, so the bounds are always told too.
     """
     wish = request.thinking
@@ -113,7 +129,7 @@ def thinking(request: MessagesRequest, kind: Kind, terms: Terms, *, prefill: boo
     if prefill and kind in _CONTINUES_WITHOUT_THINKING:
         on = False
     fields: dict[str, object] = {}
-    if kind in _TEMPLATE_SWITCH:
+    if kind in _TEMPLATE_SWITCH and not (on and wish.mode is Mode.MODEL):
         fields["chat_template_kwargs"] = {"enable_thinking": on}
     bounds = [bound for bound in (wish.budget, terms.thinking_cap) if bound]
     if kind is Kind.LLAMA_CPP and bounds:

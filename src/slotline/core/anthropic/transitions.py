@@ -25,6 +25,8 @@ class State(IntEnum):
     """A text block is open."""
     CALLS = auto()
     """No open block, while tool calls are gathered."""
+    BEATING = auto()
+    """The same, with a thinking block that is open for its beats alone: a long call is no life to the client."""
     ENDED = auto()
     """The message's stop."""
 
@@ -84,13 +86,22 @@ TABLE: Final[Mapping[State, Mapping[Input, tuple[tuple[Step, ...], State]]]] = {
         Input.REASONING: ((Step.CLOSE, Step.OPEN_THINKING), State.THINKING),
         Input.TEXT: ((), State.TEXT),
         Input.CALL: ((Step.CLOSE,), State.CALLS),
+        Input.BEAT: ((), State.TEXT),
         Input.END: ((Step.CLOSE, Step.ALL_CALLS, Step.FINISH), State.ENDED),
     },
     State.CALLS: {
         Input.REASONING: ((Step.WHOLE_CALLS, Step.OPEN_THINKING), State.THINKING),
         Input.TEXT: ((Step.WHOLE_CALLS, Step.OPEN_TEXT), State.TEXT),
         Input.CALL: ((), State.CALLS),
+        Input.BEAT: ((Step.OPEN_THINKING,), State.BEATING),
         Input.END: ((Step.ALL_CALLS, Step.NEVER_EMPTY, Step.FINISH), State.ENDED),
+    },
+    State.BEATING: {
+        Input.REASONING: ((Step.SIGN, Step.CLOSE, Step.WHOLE_CALLS, Step.OPEN_THINKING), State.THINKING),
+        Input.TEXT: ((Step.SIGN, Step.CLOSE, Step.WHOLE_CALLS, Step.OPEN_TEXT), State.TEXT),
+        Input.CALL: ((), State.BEATING),
+        Input.BEAT: ((), State.BEATING),
+        Input.END: ((Step.SIGN, Step.CLOSE, Step.ALL_CALLS, Step.FINISH), State.ENDED),
     },
     State.ENDED: {},
 }

@@ -10,7 +10,10 @@ from typing import Any
 
 import msgspec
 
-from slotline.core.errors import NotFound, SlotlineError, UpstreamStatus
+from slotline.core.errors import SlotlineError, Unauthenticated, UpstreamStatus
+from slotline.core.models import UnknownModel
+
+_CODES: dict[type[SlotlineError], str] = {UnknownModel: "model_not_found", Unauthenticated: "invalid_api_key"}
 
 
 def described(error: SlotlineError) -> dict[str, Any]:
@@ -18,7 +21,7 @@ def described(error: SlotlineError) -> dict[str, Any]:
     overflow = error.overflow if isinstance(error, UpstreamStatus) else None
     if overflow:
         return _object(error, overflow, "context_length_exceeded")
-    return _object(error, error.message, "model_not_found" if isinstance(error, NotFound) else None)
+    return _object(error, error.message, _CODES.get(type(error)))
 
 
 def body(error: SlotlineError, request_id: str) -> bytes:

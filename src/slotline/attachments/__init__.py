@@ -1,0 +1,1 @@
+"""What a request names and does not hold: fetching it, and opening it. Both are done for strangers, and are bounded."""
