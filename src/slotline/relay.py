@@ -193,6 +193,7 @@ class Passage:
     number: int | None = None  # its place in the order of all arrivals, once it has one
     began: float | None = None  # when the first piece of its answer came
     earlier: Passage | None = None  # the copy that it takes the place of, until that is told so
+    gave_up: bool = False  # it was in line for longer than its client waits
     retried: bool = False  # its first upstream could not be reached, and it was tried elsewhere
     beside: asyncio.TaskGroup | None = None  # what goes on beside the request itself
     capped: int | None = None  # the cap on thinking that it passed
@@ -327,6 +328,7 @@ class Relay:
         """A client that has given up closes its connection, but a proxy before it need not."""
         limit = passage.call.patience
         if limit is not None and self._clock() - passage.arrived >= limit:
+            passage.gave_up = True
             passage.stop(QueueTimeout(f"waiting in line: the client itself waits for {limit:g} s at most"))
 
     async def drain(self, grace: float) -> None:
@@ -463,9 +465,10 @@ class Relay:
     def _note(self, passage: Passage, error: SlotlineError | None, *, left: bool) -> None:
         if left:
             outcome = Outcome.CLIENT_LEFT_WAITING if passage.granted is None else Outcome.CLIENT_LEFT_RUNNING
-            self._keep_place(passage)
         else:
             outcome = Outcome.COMPLETED if error is None else error.outcome
+        if left or passage.gave_up:
+            self._keep_place(passage)
         passage.close()
         self._ended(passage, outcome, error)
 

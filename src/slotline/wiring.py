@@ -18,7 +18,7 @@ from slotline.attachments.pdf import PdfReader
 from slotline.config import ENGINE_NAME, Config, KeyConfig, ServerConfig, admin_token, changes, merged
 from slotline.core.anthropic.clients import BEAT_AFTER
 from slotline.core.errors import Outcome, SlotlineError
-from slotline.core.keys import Key, Keyring, digest
+from slotline.core.keys import Key, Keyring, Priority, digest
 from slotline.core.models import Model
 from slotline.fleet import Fleet, fleet
 from slotline.gate.local import LocalGate
@@ -206,7 +206,7 @@ def _ended(recent: Recent, passage: Passage, outcome: Outcome, error: SlotlineEr
         "outcome": outcome,
         "request_id": passage.call.id,
         "key": passage.call.caller.name,
-        "class": None if passage.call.caller.key is None else passage.call.caller.key.priority,
+        "class": Priority.BATCH if passage.call.party.batch else Priority.INTERACTIVE,
         "model": passage.call.model,
         "upstream": passage.upstream,
         "waited_s": round((granted or now) - passage.arrived, 3),

@@ -30,7 +30,7 @@ def test_all_flows_of_a_key_count_together() -> None:
     allowances = Allowances()
     allowances.begin_wait(Party("alice", "1", waiting=2))
     allowances.begin_wait(Party("alice", "2", waiting=2))
-    with pytest.raises(LimitReached, match="2 requests of this key wait already, and at most 2"):
+    with pytest.raises(LimitReached, match="2 requests of this key wait already, and at most waiting = 2"):
         allowances.check_waiting(Party("alice", "3", waiting=2))
 
 

@@ -521,7 +521,7 @@ async def test_a_key_with_too_many_waiting_is_told_when_to_come_again() -> None:
             await it.come(party=limited)
         refused = await it.come(party=limited)
         assert isinstance(refused.error, LimitReached)
-        assert str(refused.error) == "1 requests of this key wait already, and at most 1 may"
+        assert str(refused.error) == "1 requests of this key wait already, and at most waiting = 1 may"
         assert refused.error.retry_after is not None
         assert 1 <= refused.error.retry_after <= 60
 
@@ -847,7 +847,7 @@ async def test_a_full_line_says_how_many_wait_and_when_to_come_again() -> None:
     gate = gate_with(x=Berth(1, 1))
     await crowded(gate, held=8.0)
     busy = refusal(gate)
-    assert str(busy) == "the line is full: 1 wait, and at most 1 may wait"
+    assert str(busy) == "the line is full: 1 wait, and at most queue = 1 may"
     assert busy.retry_after == 8, "when the slot is expected to be free, with the jitter in its middle"
     assert len(gate._turns) == 2
 

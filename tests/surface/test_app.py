@@ -41,7 +41,7 @@ async def test_a_wrong_method_is_refused_in_the_shape_of_the_surface(method: str
     assert answer.status == 405
     assert (body["type"], body["error"]["type"]) == ("error", "invalid_request_error")
     assert body["error"]["message"] == f"{path}: this route does not take {method}"
-    assert body["request_id"] == answer.headers["request-id"]
+    assert body["request_id"] == answer.headers["request-id"] == answer.headers["x-request-id"]
     assert answer.headers["allow"]
 
 

@@ -20,7 +20,7 @@ async def test_a_gateway_whose_upstreams_are_all_away_is_healthy_and_not_ready_a
         healthy, ready = await front.get("/healthz"), await front.get("/readyz")
     assert healthy.status == 200
     assert ready.status == 503
-    assert ready.body.startswith(b"not ready: box is down ")
+    assert ready.body.startswith(b"not ready: box is down: ")
     assert b"refused" in ready.body.lower() or b"connect" in ready.body.lower()
 
 
@@ -28,7 +28,7 @@ async def test_a_gateway_is_ready_once_its_upstream_has_loaded() -> None:
     async with fronted(stub=Stub(load=60)) as front:
         ready = await front.get("/readyz")
         assert ready.status == 503
-        assert ready.body.startswith(b"not ready: box is loading ")
+        assert ready.body.startswith(b"not ready: box is loading: ")
         front.stub.finish_loading()
         seen = [ready.status]
         while seen[-1] != 200:

@@ -196,6 +196,21 @@ async def test_a_request_that_does_not_stream_finds_its_place_too() -> None:
             assert int(check(await other.next(), whole=False).places[0]["position"]) == 2
 
 
+async def test_who_was_sent_away_because_its_own_time_was_over_finds_its_place() -> None:
+    """The client's SDK says for how long it waits, is told 529 when that is over, and asks again by itself."""
+    body = ask("the same turn", stream=False)
+    async with fronted(server=REJOINING) as front, AsyncExitStack() as stack:
+        await occupied(front, stack)
+        async with front.calling(body, headers={"x-stainless-timeout": "0.2"}) as mine:
+            await front.until(lambda: front.waiting == 1)
+            (other,) = await in_line(front, stack, "a")
+            assert await first_place(other) == 2
+            assert (await mine.answer()).status == 529
+        assert int(check(await other.next(), whole=False).places[0]["position"]) == 1
+        async with front.calling(body, headers=RETRY):
+            assert int(check(await other.next(), whole=False).places[0]["position"]) == 2
+
+
 # ---- keys in line ----------------------------------------------------------------------------------------------------
 
 

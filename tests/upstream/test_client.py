@@ -499,10 +499,16 @@ async def test_json_in_place_of_a_stream_is_the_whole_answer() -> None:
         assert await read(upstream) == [whole_answer]
 
 
-async def test_json_of_more_than_max_event_is_no_protocol() -> None:
-    script = status(200, b'"' + b"x" * 100_000 + b'"')
+async def test_an_answer_in_one_piece_may_be_longer_than_an_event() -> None:
+    whole = b'"' + b"x" * 799_998 + b'"'
+    async with Stub(default=status(200, whole)) as stub, client(stub.url, max_event=100_000) as upstream:
+        assert await read(upstream) == [whole]
+
+
+async def test_json_of_more_than_eight_times_max_event_is_no_protocol() -> None:
+    script = status(200, b'"' + b"x" * 800_000 + b'"')
     async with Stub(default=script) as stub, client(stub.url, max_event=100_000) as upstream:
-        with pytest.raises(Protocol, match="more than max_event = 100000 bytes"):
+        with pytest.raises(Protocol, match="more than 8 times max_event = 800000 bytes"):
             await read(upstream)
 
 

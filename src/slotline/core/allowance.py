@@ -27,7 +27,9 @@ class Allowances:
         has = self._keys.get(party.key)
         waiting = has.waiting if has else 0
         if party.waiting is not None and waiting >= party.waiting:
-            raise LimitReached(f"{waiting} requests of this key wait already, and at most {party.waiting} may")
+            raise LimitReached(
+                f"{waiting} requests of this key wait already, and at most waiting = {party.waiting} may"
+            )
 
     def may_run(self, party: Party) -> bool:
         """Whether one more of `party` may run."""

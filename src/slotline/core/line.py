@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum, auto
-from itertools import chain
 
 import msgspec
 
@@ -255,11 +254,6 @@ class Lines:
         """The slots of one upstream; to be read, never to be changed."""
         return self._rooms[upstream]
 
-    def held_since(self, upstreams: Iterable[str]) -> list[float]:
-        """When each ticket that runs now on one of `upstreams` was granted."""
-        rooms = [self._rooms[name] for name in upstreams if name in self._rooms]
-        return list(chain.from_iterable(room.running.values() for room in rooms))
-
     def __repr__(self) -> str:
         rooms = ", ".join(f"{name} {len(room.running)}/{room.slots}" for name, room in self._rooms.items())
         return f"<Lines {rooms}; {len(self._crowd.tickets)} waiting>"
@@ -288,7 +282,7 @@ class Lines:
         waiting = sum(len(line) for line in self._crowd.meeting(upstreams))
         bound = sum(room.queue for room in rooms)
         if waiting >= bound:
-            raise Busy(f"the line is full: {waiting} wait, and at most {bound} may wait")
+            raise Busy(f"the line is full: {waiting} wait, and at most queue = {bound} may")
         if self._max_waiting is not None and self._crowd.bytes + size > self._max_waiting:
             held = f"{self._crowd.bytes} of max_waiting = {self._max_waiting} bytes"
             raise Busy(f"the line is full: those who wait hold {held}, which leaves no room for {size} more")

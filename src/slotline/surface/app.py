@@ -62,5 +62,7 @@ async def _identify(request: web.Request, handler: Handler) -> web.StreamRespons
 
 async def _sign(request: web.Request, response: web.StreamResponse) -> None:
     """Every answer carries the request's identity, and does not tell what it is made of."""
-    response.headers["request-id"] = request.get(REQUEST_ID) or identity("req_")  # some end before they have one
+    mine = request.get(REQUEST_ID) or identity("req_")  # some end before they have one
+    for name in ("request-id", "x-request-id"):  # Anthropic's clients read the first, OpenAI's the second
+        response.headers[name] = mine
     response.headers["server"] = "slotline"

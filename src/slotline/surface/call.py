@@ -23,7 +23,7 @@ _SLOWEST = 64 * 1024  # bytes a second
 
 
 def identity(prefix: str) -> str:
-    """A new identity such as `msg_01…`: a prefix and 24 letters and digits."""
+    """A new identity such as `msg_01…`: a prefix and 24 hexadecimal digits."""
     return prefix + secrets.token_hex(12)
 
 
@@ -88,7 +88,8 @@ async def carry(
 
 def _is_retry(request: web.Request) -> bool:
     """Whether the client says that it has sent this before; the vendors' SDKs count their attempts."""
-    return request.headers.get("x-stainless-retry-count", "0").strip("0 ").isdigit()
+    count = request.headers.get("x-stainless-retry-count", "").strip()
+    return count.isdecimal() and int(count[:9]) > 0
 
 
 async def body(ports: Ports, request: web.Request) -> bytes:

@@ -15,6 +15,9 @@ from slotline.core.sse import Event, Parser
 from slotline.upstream.asker import read_at_most, read_some
 from slotline.upstream.deadline import Deadline
 
+_WHOLE = 8
+"""An answer in one piece may be so many times longer than an event: a batch of embeddings easily has 20 MB."""
+
 
 class Answer:
     """The events of one answer as they come: the `data` of those that were read together.
@@ -109,11 +112,11 @@ class Answer:
         return data
 
     async def _whole(self) -> bytes:
-        """The one JSON object that some servers send although a stream was asked for; `max_event` bounds it."""
+        """An answer in one JSON object: embeddings, and what some servers send although a stream was asked for."""
         self._ended = True
-        limit = self._limits.max_event
+        limit = _WHOLE * self._limits.max_event
         whole = await read_at_most(self._response, limit + 1)
         self._heard = self._time()
         if len(whole) > limit:
-            raise Protocol(f"the upstream {self._name} sent an answer of more than max_event = {limit} bytes")
+            raise Protocol(f"the upstream {self._name} sent an answer of more than {_WHOLE} times max_event = {limit} bytes")
         return whole

@@ -54,7 +54,7 @@ class Roster:
         states = {name: upstream.sighting for name, upstream in self._upstreams.items()}
         if any(seen.state is Health.UP for seen in states.values()):
             return None
-        return "; ".join(f"{name} is {seen.state} {seen.reason}".rstrip() for name, seen in states.items())
+        return "; ".join(f"{name} is {seen.state}: {seen.reason}".removesuffix(": ") for name, seen in states.items())
 
     def _servers(self, model: Model) -> list[UpstreamClient]:
         """Those who serve `model`, by name. Raises Withdrawn where they have all been taken out meanwhile."""
