@@ -118,5 +118,7 @@ class Answer:
         whole = await read_at_most(self._response, limit + 1)
         self._heard = self._time()
         if len(whole) > limit:
-            raise Protocol(f"the upstream {self._name} sent an answer of more than {_WHOLE} times max_event = {limit} bytes")
+            raise Protocol(
+                f"the upstream {self._name} sent an answer of more than {_WHOLE} times max_event = {limit} bytes"
+            )
         return whole
