@@ -6,6 +6,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
+# Test files run beside each other: many tests wait for real clocks.
+WORKERS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 NODE := tests/e2e/node
@@ -44,7 +46,7 @@ run: $(VENV)/run.stamp  ## set up everything and start the gateway with the embe
 test: setup lint  ## set up everything that the tests need, check the code, run all tests; ARGS="-k line"
 	$(call say,tests)
 	@$(VENV)/bin/coverage erase
-	@status=0; $(VENV)/bin/coverage run -m pytest $(ARGS) || status=$$?; \
+	@status=0; $(VENV)/bin/coverage run -m pytest -n $(WORKERS) --dist loadfile $(ARGS) || status=$$?; \
 	if [ $$status = 1 ]; then \
 	echo '── what failed, once more and alone: many tests bound real waits, and a busy machine can miss one'; \
 	status=0; $(VENV)/bin/coverage run -m pytest --last-failed --last-failed-no-failures none $(ARGS) || status=$$?; fi; \

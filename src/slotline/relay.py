@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import Protocol, Self
 
 from slotline.conversation import Conversation, Trace, Upstream
@@ -192,7 +193,7 @@ class Passage:
     told: Told | None = None  # the last place that the client heard of; None for one that never stood in line
     number: int | None = None  # its place in the order of all arrivals, once it has one
     began: float | None = None  # when the first piece of its answer came
-    earlier: Passage | None = None  # the copy that it takes the place of, until that is told so
+    place: int | None = None  # the one that was kept for it, until it stands there
     gave_up: bool = False  # it was in line for longer than its client waits
     retried: bool = False  # its first upstream could not be reached, and it was tried elsewhere
     beside: asyncio.TaskGroup | None = None  # what goes on beside the request itself
@@ -281,7 +282,7 @@ class Relay:
 
     async def carry(self, call: Call, reply: Reply) -> None:
         """One request, to its end. Raises nothing but the cancellation that it was ended by."""
-        passage = Passage(call, reply, self._clock(), earlier=self._earlier_copy(call))
+        passage = Passage(call, reply, self._clock())
         self._passages[call.id] = passage
         self._empty.clear()
         try:
@@ -377,10 +378,13 @@ class Relay:
     async def _run(self, passage: Passage, reply: Reply) -> None:
         call, dialect = passage.call, passage.call.dialect
         await self._replace(passage)
-        place = None if call.sameness is None else self.kept.take(call.sameness, self._clock())
-        asked = self._gate.turn(call.upstreams, call.size, call.party, model=call.target, run=passage, place=place)
+        if call.sameness is not None:
+            passage.place = self.kept.take(call.sameness, self._clock())
+        asked = self._gate.turn(
+            call.upstreams, call.size, call.party, model=call.target, run=passage, place=passage.place
+        )
         async with asked as turn:
-            passage.number = turn.number
+            passage.number, passage.place = turn.number, None
             await self._wait(passage, turn, reply)
             try:
                 last = await self._attend(passage, turn, reply)
@@ -433,26 +437,27 @@ class Relay:
         if state is State.LOADING and passage.beside is not None and dialect.loading():
             passage.beside.create_task(_tell_loading(reply, dialect))
 
-    def _earlier_copy(self, call: Call) -> Passage | None:
-        """The request that `call` repeats by its own word, if that is still with us.
-
-        Without that word, two equal requests on two open connections are two requests.
-        """
-        if call.sameness is None or not call.retried:
-            return None
-        copies = (passage for passage in self._passages.values() if passage.call.sameness == call.sameness)
-        return next(copies, None)
+    def _earlier_copies(self, passage: Passage) -> list[Passage]:
+        """The requests that `passage` repeats by its own word, as far as they are still with us."""
+        call = passage.call
+        before = takewhile(lambda other: other is not passage, self._passages.values())
+        return [other for other in before if other.call.sameness == call.sameness]
 
     async def _replace(self, passage: Passage) -> None:
-        """Ends the earlier copy of the request, if there is one, and waits until that holds nothing any more."""
-        earlier, passage.earlier = passage.earlier, None
-        if earlier is not None:
-            earlier.stop(Superseded("the client has sent this request again, and the later copy goes on"))
-            await earlier.over.wait()
+        """Ends the earlier copies of the request, and waits until they hold nothing any more.
+
+        Only for a request that says that it is a copy: otherwise two equal ones on open connections are two requests.
+        """
+        if passage.call.sameness is None or not passage.call.retried:
+            return
+        while copies := self._earlier_copies(passage):
+            for copy in copies:
+                copy.stop(Superseded("the client has sent this request again, and the later copy goes on"))
+            await copies[-1].over.wait()
 
     def _keep_place(self, passage: Passage) -> None:
-        """Its client left, and may come back."""
-        request, number = passage.call.sameness, passage.number
+        """Its client left, and may come back; or came back, and there was no room for it yet."""
+        request, number = passage.call.sameness, passage.number or passage.place
         if request is not None and number is not None:
             self.kept.keep(request, number, self._clock())
 
@@ -467,7 +472,7 @@ class Relay:
             outcome = Outcome.CLIENT_LEFT_WAITING if passage.granted is None else Outcome.CLIENT_LEFT_RUNNING
         else:
             outcome = Outcome.COMPLETED if error is None else error.outcome
-        if left or passage.gave_up:
+        if left or passage.gave_up or passage.place is not None:
             self._keep_place(passage)
         passage.close()
         self._ended(passage, outcome, error)

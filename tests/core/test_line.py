@@ -317,13 +317,30 @@ def test_one_that_left_stands_where_it_stood_when_it_comes_again_by_its_number()
     assert (lines.phase(second), lines.phase(again)) == (Phase.GONE, Phase.WAITING)
 
 
-def test_one_that_comes_again_may_wait_for_other_upstreams_and_bounds_do_not_hold_for_it() -> None:
-    lines = Lines({"x": (0, 1), "y": (0, 1)}, max_waiting=0)
+def test_one_that_comes_again_may_wait_for_other_upstreams() -> None:
+    lines = Lines({"x": (0, 9), "y": (0, 9)})
     first, second = joined(lines, "x", "y", count=2)
     lines.leave(first, NOW)
     joined(lines, "x", "y")
-    again, _ = lines.join("x", NOW, size=99, number=first.number)
+    again, _ = lines.join("x", NOW, number=first.number)
     assert places(lines, [again, second]) == [1, 2]
+
+
+def test_bounds_hold_for_one_that_comes_again() -> None:
+    """Else whoever leaves a thousand times could come back a thousandfold."""
+    lines = Lines({"x": (0, 1)}, max_waiting=50)
+    alice = Party("alice", waiting=1)
+    first, _ = lines.join("x", NOW, party=alice)
+    lines.leave(first, NOW)
+    second, _ = lines.join("x", NOW, party=alice)
+    with pytest.raises(LimitReached):
+        lines.join("x", NOW, party=alice, number=first.number)
+    with pytest.raises(Busy, match="the line is full"):
+        lines.join("x", NOW, number=first.number)
+    lines.leave(second, NOW)
+    with pytest.raises(Busy, match="max_waiting"):
+        lines.join("x", NOW, size=51, number=first.number)
+    assert places(lines, [lines.join("x", NOW, size=50, number=first.number)[0]]) == [1]
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])

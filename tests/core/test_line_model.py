@@ -493,7 +493,7 @@ class AgainstTheModel(RuleBasedStateMachine):
         self, upstreams: Set, size: int, party: Party, cost: float, model: str, number: int | None
     ) -> Ticket | None:
         refusal = self.unknown(upstreams)
-        if refusal is None and number is None:
+        if refusal is None:
             refusal = self.naive.refusal(upstreams, party, size, model)
         if refusal is not None:
             with pytest.raises(refusal):

@@ -420,6 +420,7 @@ async def test_138_without_a_token_nobody_else_is(remote: str) -> None:
         ("gateway.localhost", 200),
         ("pages.example:8080", 403),
         ("127.0.0.1.pages.example", 403),
+        ("pages.example:x", 403),
     ],
 )
 async def test_a_page_whose_name_was_made_to_mean_this_machine_is_no_operator(host: str, status: int) -> None:

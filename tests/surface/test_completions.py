@@ -613,3 +613,28 @@ async def test_a_server_that_is_read_slowly_or_sends_many_events_at_once_loses_n
     async with bare(talk) as server, fronted(url=server.url, kind=Kind.OPENAI, models=(model,)) as front:
         got = await front.fetch(ask(), CHAT)
     assert said(got.body) == "".join(f"{number} " for number in range(500))
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "at"),
+    [
+        ("embeddings", {"messages": [{"content": [{"image_url": {"url": "http://169.254.169.254/"}}]}]}, "messages.0"),
+        ("embeddings", {"input": [{"image": "https://inner.example/a.png"}]}, "input.0.image"),
+        ("completions", {"prompt": "x", "messages": [{"content": [{"image_url": " HTTP://inner/"}]}]}, "messages.0"),
+        ("completions", {"prompt": {"prompt_string": "x", "multimodal_data": ["file:///etc/passwd"]}}, "prompt"),
+    ],
+)
+async def test_no_server_is_given_an_address_to_visit_by_the_plain_routes(
+    path: str, fields: dict[str, Any], at: str
+) -> None:
+    async with fronted() as front:
+        answer = await front.fetch({"model": "stub", **fields}, path=f"/v1/{path}")
+        assert answer.status == 400
+        assert answer.json()["error"]["message"].startswith(at)
+        assert front.stub.requests == ()
+
+
+async def test_a_text_may_name_any_address() -> None:
+    async with fronted() as front:
+        body = {"model": "stub", "input": ["see https://example.com", "http://a"]}
+        assert (await front.fetch(body, path="/v1/embeddings")).status == 200

@@ -211,6 +211,34 @@ async def test_who_was_sent_away_because_its_own_time_was_over_finds_its_place()
             assert int(check(await other.next(), whole=False).places[0]["position"]) == 2
 
 
+async def test_who_comes_back_to_a_full_line_is_told_so_and_finds_its_place_the_next_time() -> None:
+    async with fronted(server=REJOINING, queue=2) as front, AsyncExitStack() as stack:
+        await occupied(front, stack)
+        async with front.streaming(TURN) as mine:
+            await first_place(mine)
+            leave(mine.caller, Exit.FIN)
+        await gone(front, 0)
+        others = await in_line(front, stack, "a", "b")
+        assert (await front.fetch(TURN)).status == 529
+        leave(others[1].caller, Exit.FIN)
+        await gone(front, 1)
+        again = await stack.enter_async_context(front.streaming(TURN))
+        assert await first_place(again) == 1
+
+
+async def test_of_copies_that_come_all_at_once_one_is_left() -> None:
+    async with fronted(server=REJOINING) as front, AsyncExitStack() as stack:
+        await occupied(front, stack)
+        callers = [await stack.enter_async_context(front.calling(TURN))]
+        await front.until(lambda: front.waiting == 1)
+        for count in range(1, 5):
+            headers = {"x-stainless-retry-count": str(count)}
+            callers.append(await stack.enter_async_context(front.calling(TURN, headers=headers)))
+        await front.until(lambda: len(front.outcomes) == 4)
+        assert front.waiting == 1
+        assert front.outcomes == ["client_left_waiting"] * 4
+
+
 # ---- keys in line ----------------------------------------------------------------------------------------------------
 
 

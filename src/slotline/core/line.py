@@ -21,8 +21,9 @@ naive model:
 5. Bounds: a ticket that would have to wait is refused at once when its key has as many waiting as it may, when as many
    wait, in the lines that it meets, as its upstreams together may have waiting, and when the bodies of all who wait
    anywhere would take too much memory.
-6. A ticket whose upstream failed it may go back to its old place, to be served elsewhere, and so may one that left the
-   line; bounds do not hold for them. Nobody else is any worse off than if it had waited there all the time.
+6. A ticket whose upstream failed it may go back to its old place, to be served elsewhere, whatever the bounds: it was
+   let in. One that left may come back to its place as long as the bounds allow. Nobody else is any worse off than if it
+   had waited there all the time.
 7. Leaving is total: `leave` takes a ticket out whether it waits, was granted in this very moment, or runs; a second
    time it does nothing. A slot given back is granted on in the same command.
 
@@ -126,7 +127,7 @@ class Lines:
     ) -> tuple[Ticket, Changes]:
         """A new ticket, granted at once when a slot is free for it. The arguments are those of `Ticket`.
 
-        `number`: that of a ticket that has left, which stood where this one is to stand; bounds do not hold for it.
+        `number`: that of a ticket that has left, which stood where this one is to stand; bounds hold for it, too.
         Raises LimitReached when it would have to wait and its key has as many waiting as it may, Busy when the line is
         full, Withdrawn when none of the upstreams takes anybody any more; then nothing has changed. Raises ValueError
         for a number that waits, or never was.
@@ -135,8 +136,8 @@ class Lines:
             raise ValueError(f"number {number} is not that of a ticket that has left")
         upstreams = frozenset(upstreams)
         self._check_upstreams(upstreams)
+        self._check_bounds(upstreams, size, party, model)
         if number is None:
-            self._check_bounds(upstreams, size, party, model)
             number = self._last_number = self._last_number + 1
         ticket = Ticket(number, upstreams, size, party, cost, model)
         return ticket, self._fill(now, self._put_in(ticket))

@@ -120,10 +120,14 @@ def _from_here(request: web.Request) -> bool:
     own = transport.get_extra_info("socket")
     if own is not None and own.family == socket.AF_UNIX:
         return True
-    return _is_loopback(request.remote or "") and _is_own_name(request.url.host or "")
+    return _is_loopback(request.remote or "") and _is_own_name(request)
 
 
-def _is_own_name(host: str) -> bool:
+def _is_own_name(request: web.Request) -> bool:
+    try:
+        host = request.url.host or ""
+    except ValueError:  # what stands in the header is no name
+        return False
     return host == "localhost" or host.endswith(".localhost") or _is_loopback(host)
 
 

@@ -20,6 +20,7 @@ import msgspec
 from slotline.core.body import decode, invalid, join
 from slotline.core.errors import Invalid
 from slotline.core.kind import Kind, Terms, Traits
+from slotline.core.openai.attachments import refuse_addresses
 
 T = TypeVar("T")
 Fields = Mapping[str, msgspec.Raw]
@@ -60,6 +61,7 @@ class _Seen(msgspec.Struct):
 def parse_plain(raw: bytes) -> Asked:
     """A request of which only the model matters. Raises Invalid."""
     fields = _fields(raw)
+    _no_addresses(fields, "input", "messages")
     return Asked(fields, _model(fields), user=_user(fields))
 
 
@@ -67,6 +69,7 @@ def parse_text(raw: bytes) -> Asked:
     """A request for a completion of a plain prompt. Raises Invalid."""
     asked = _streamed(_fields(raw))
     _one_prompt(asked.fields)
+    _no_addresses(asked.fields, "prompt", "messages")
     return asked
 
 
@@ -95,6 +98,13 @@ def _fields(raw: bytes) -> dict[str, msgspec.Raw]:
     except UnicodeDecodeError as error:
         raise Invalid(f"body: not valid UTF-8: {error.reason} at byte {error.start}") from None
     return decode(raw, dict[str, msgspec.Raw])
+
+
+def _no_addresses(fields: Fields, *names: str) -> None:
+    """Some servers take pictures on these routes too, and would visit whatever address stands for one."""
+    for name in names:
+        if name in fields:
+            refuse_addresses(fields[name], name)
 
 
 def _read(fields: Fields, name: str, kind: type[T]) -> T | None:

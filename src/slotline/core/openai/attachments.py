@@ -9,6 +9,7 @@ Shapes: https://platform.openai.com/docs/api-reference/chat/create.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,8 @@ from slotline.core.body import decode, join
 from slotline.core.errors import Invalid
 
 Part = dict[str, Any]
+_ADDRESS = re.compile(r"\s*(https?|ftp|file):", re.IGNORECASE)
+_TEXTS = frozenset({"text", "content", "input", "prompt", "arguments", "role", "name"})  # fields that hold words
 
 
 def pending(messages: msgspec.Raw, *, vision: bool = True) -> tuple[Attachment, ...]:
@@ -34,6 +37,25 @@ def pending(messages: msgspec.Raw, *, vision: bool = True) -> tuple[Attachment, 
         if thing is not None and (vision or isinstance(thing, Pdf)):
             found.append(Attachment(thing, required=role != "tool"))
     return tuple(found)
+
+
+def refuse_addresses(value: msgspec.Raw, at: str) -> None:
+    """Raises Invalid for an object in `value` that gives a server an address to visit; texts may name any."""
+    _refuse_address(msgspec.json.decode(value), at, at)
+
+
+def _refuse_address(value: object, at: str, key: str) -> None:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                _refuse_address(inner, join(at, name), name)
+        case list():
+            for place, inner in enumerate(value):
+                _refuse_address(inner, join(at, place), key)
+        case str() if key not in _TEXTS and _ADDRESS.match(value):
+            raise Invalid(
+                f"{at}: an address is not passed on, and on this route nothing is fetched; send the data itself"
+            )
 
 
 def settled(messages: msgspec.Raw, found: Found) -> msgspec.Raw:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import isfinite
 
+_LARGEST = 1e8  # tokens: no context is that long
+_MOST = 1e13  # milliseconds since 1970 are less, in any century that a trace is from
+
 
 class TraceError(ValueError):
     """A trace that cannot be used. `line` counts from 1; None: it is not about one line, or one field."""
@@ -47,6 +50,8 @@ class Row:
             number = -1.0
         if not isfinite(number) or number < 0:
             raise self.error(field, "a number of 0 or more is needed")
+        if number > _MOST:
+            raise self.error(field, f"a number of at most {_MOST:.0e} is needed")
         return number
 
     def count(self, field: str) -> int:
@@ -54,6 +59,8 @@ class Row:
         number = self.number(field)
         if not number.is_integer():
             raise self.error(field, "a whole number is needed")
+        if number > _LARGEST:
+            raise self.error(field, f"a number of at most {_LARGEST:.0e} is needed")
         return int(number)
 
     def text(self, field: str) -> str:

@@ -66,7 +66,7 @@ def _recognise(first: Iterable[tuple[int, str]], file: str) -> Format:
     """By the fields of the first line that has any: the head of a table, or an object of JSON."""
     for _, line in first:
         text = line.strip().removeprefix("\ufeff")
-        fields = _object(text) if text.startswith("{") else next(csv.reader([text]), [])
+        fields = _object(text) if text.startswith("{") else _cells(text)
         found = recognised([str(field) for field in fields])
         if found is not None:
             return found
@@ -79,6 +79,13 @@ def _object(line: str) -> dict[str, object]:
         return msgspec.json.decode(line, type=dict[str, object])
     except msgspec.DecodeError:
         return {}
+
+
+def _cells(text: str) -> list[str]:
+    try:
+        return next(csv.reader([text]), [])
+    except csv.Error:  # nothing that could be a table
+        return []
 
 
 def _csv(lines: Iterable[tuple[int, str]], file: str) -> Iterator[Row]:
