@@ -129,7 +129,7 @@ async def test_the_line_of_a_slot_is_bounded() -> None:
             await stub.until(lambda state: state.held == 1)
             second = tasks.create_task(events(client, slot=0))
             await asyncio.sleep(0)
-            with pytest.raises(Busy, match="at most 1 may wait"):
+            with pytest.raises(Busy, match="at most queue = 1 may"):
                 await events(client, slot=0)
             stub.release()
         assert second.result()

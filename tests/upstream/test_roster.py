@@ -169,7 +169,7 @@ async def test_it_is_ready_while_some_upstream_can_serve() -> None:
         await look(made)
         unready = made.unready()
         assert unready is not None
-        assert unready.startswith("one is down connection refused; two is loading ")
+        assert unready.startswith("one is down: connection refused; two is loading: ")
 
 
 async def test_health_is_told_from_what_was_seen_without_asking() -> None:
