@@ -17,6 +17,9 @@ CLIENTS := tests/clients
 CLIENT_ENVS := $(patsubst $(CLIENTS)/%.txt,.run/clients/%/.stamp,$(wildcard $(CLIENTS)/*/*.txt)) \
 	$(patsubst %/package.json,%/node_modules/.stamp,$(wildcard $(CLIENTS)/*/package.json))
 
+# Programs that tests start: a browser, a Redis, and the server that reads the metrics.
+TOOLS := chromium redis-server prometheus tmux
+
 # One line per step, so that nobody looks at a silent terminal. pip and npm draw their own bars on a terminal, and print
 # only errors in a pipe.
 say = @echo "── $(1)"
@@ -27,7 +30,7 @@ pip = $(PY) -m pip --disable-pip-version-check install --no-deps $(quiet)
 UPGRADE := --upgrade
 CLIENT_COMPILE = .run/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(UPGRADE) \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --custom-compile-command 'make requirements'
-COMPILE = $(CLIENT_COMPILE) --extra local --extra pdf
+COMPILE = $(CLIENT_COMPILE) --extra local --extra pdf --extra top
 
 # ---- for everyone ----------------------------------------------------------------------------------------------------
 
@@ -80,16 +83,25 @@ bench: $(VENV)/dev.stamp  ## the benchmarks; ARGS="…" goes to benchmarks/run.p
 	else echo 'There is no benchmarks/run.py in this tree.'; fi
 
 .PHONY: setup
-setup: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp  ## what `make test` sets up, without the tests
+setup: tools $(VENV)/dev.stamp $(NODE)/node_modules/.stamp  ## what `make test` sets up, without the tests
 	$(call say,the engine's model)
 	@$(VENV)/bin/slotline engine fetch
+
+.PHONY: tools
+tools:  ## the programs that tests start; installs what is missing, as root on Debian and its like
+	@missing=(); for tool in $(TOOLS); do command -v $$tool >/dev/null || missing+=($$tool); done; \
+	if [ -z "$${missing[*]}" ]; then exit; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	echo "── installing $${missing[*]}"; apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; \
+	else echo "The tests need $${missing[*]}. On Debian: sudo apt-get install $${missing[*]}" >&2; exit 1; fi
 
 .PHONY: requirements
 requirements:  ## compile all pins anew: newest versions, with hashes, without any index's address
 	$(call say,compiling requirements/*.txt and the clients' pins and lock files)
 	@mkdir -p .run && $(PYTHON) -m venv .run/uv && .run/uv/bin/python -m pip install --quiet uv
 	@$(COMPILE) -o requirements/run.txt pyproject.toml requirements/run.in
-	@$(COMPILE) -o requirements/dev.txt -c requirements/run.txt pyproject.toml requirements/run.in requirements/dev.in
+	@$(COMPILE) --extra otel --extra cluster -o requirements/dev.txt -c requirements/run.txt pyproject.toml requirements/run.in requirements/dev.in
 	@for pins in $(wildcard $(CLIENTS)/*/*.in); do \
 		$(CLIENT_COMPILE) -o $${pins%.in}.txt $$pins || exit; done
 	@for folder in $(NODE) $(dir $(wildcard $(CLIENTS)/*/package.json)); do (cd $$folder && \
