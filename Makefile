@@ -11,7 +11,7 @@ WORKERS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 NODE := tests/e2e/node
-CODE := src tests $(wildcard benchmarks)
+CODE := src tests docs $(wildcard benchmarks)
 # The clients that people use, each in an environment of its own: no pin of theirs can be in the way of another's.
 CLIENTS := tests/clients
 CLIENT_ENVS := $(patsubst $(CLIENTS)/%.txt,.run/clients/%/.stamp,$(wildcard $(CLIENTS)/*/*.txt)) \

@@ -23,7 +23,8 @@ from itertools import cycle
 from slotline.core.line import Lines
 from slotline.core.party import NOBODY, FairBy, Party
 from slotline.core.room import Ticket
-from slotline.gate.local import Berth, LocalGate
+from slotline.gate.local import LocalGate
+from slotline.gate.usher import Berth
 from slotline.gate.turn import Turn
 
 LENGTHS = (10, 1_000, 10_000)

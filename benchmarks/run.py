@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-for name in ("line", "translation", "streams", "goodbye", "simulation"):
+for name in ("line", "translation", "streams", "goodbye", "affinity", "simulation", "cluster"):
     sys.stdout.write(f"\n== {name}\n")
     sys.stdout.flush()
     subprocess.run([sys.executable, Path(__file__).with_name(f"{name}.py")], check=True)

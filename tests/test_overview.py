@@ -9,7 +9,7 @@ from fakes.parts import Dialect, Journal, Reply
 from slotline.core.errors import Outcome, Stalled
 from slotline.core.keys import Caller, Key, digest
 from slotline.overview import Recent
-from slotline.relay import Call, Passage
+from slotline.passage import Call, Passage
 
 
 class Clock:

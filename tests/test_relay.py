@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +19,7 @@ from slotline.core.errors import (
     QueueTimeout,
     ShuttingDown,
     SlotlineError,
+    SlotLost,
     Stalled,
     StreamClosedEarly,
     ThinkingOverrun,
@@ -29,7 +30,9 @@ from slotline.core.errors import (
 )
 from slotline.core.line import Place
 from slotline.core.queue_frames import Told
-from slotline.relay import Call, Passage, Relay
+from slotline.core.record import Moment, Record
+from slotline.passage import Call, Passage
+from slotline.relay import Relay
 
 pytestmark = pytest.mark.looptime
 
@@ -46,6 +49,7 @@ class Scene:
     dialect: Dialect = field(default_factory=Dialect)
     ends: list[tuple[Outcome, SlotlineError | None]] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.gate = Gate(self.journal)
@@ -53,12 +57,17 @@ class Scene:
         self.reply = Reply(self.journal)
         clock = asyncio.get_running_loop().time
         self.other = Upstream(self.journal)
-        self.relay = Relay(self.gate, {"box": self.upstream, "other": self.other}, clock, self._ended)
+        self.relay = Relay(
+            self.gate, {"box": self.upstream, "other": self.other}, clock, self._ended, noted=self._noted
+        )
         self.call = Call("req_1", "alias", self.dialect, frozenset({"box", "other"}), "target", 7)
 
     def _ended(self, passage: Passage, outcome: Outcome, error: SlotlineError | None) -> None:
         self.ends.append((outcome, error))
         self.passages.append(passage)
+
+    def _noted(self, passage: Passage, moment: Moment) -> None:
+        self.moments.append(moment)
 
     async def carry(self) -> None:
         await self.relay.carry(self.call, self.reply)
@@ -86,6 +95,16 @@ class Scene:
         acquired = self.journal.count("join"), self.journal.count("sent")
         given_back = self.journal.count("leave"), self.journal.count("closed")
         return len(self.ends) == 1 and acquired == given_back and not self.relay.passages and not self.reply.beats
+
+
+class Part:
+    """A request's part in a trace."""
+
+    trace_id = "ab"
+    headers: Mapping[str, str] = {"traceparent": "00-ab-cd-01"}
+
+    def end(self, record: Record) -> None:
+        raise AssertionError("the relay ends no span")
 
 
 def granted(*batches: list[bytes], stream: bool = True) -> Scene:
@@ -697,3 +716,115 @@ async def test_one_that_still_waits_for_its_earlier_copy_to_go_can_be_ended_and_
         assert scene.outcomes == [Outcome.CLIENT_LEFT_RUNNING, Outcome.SHUTDOWN]
         assert scene.journal[-1] == "fail Cancelled"
         assert not first.done()
+
+
+# ---- what is told of a request before its end ------------------------------------------------------------------------
+
+
+async def test_its_moments_are_told_as_they_come() -> None:
+    scene = granted([b"a"], [b"b"])
+    async with scene.carried():
+        await scene.stands_still()
+        assert scene.moments == [Moment.ARRIVED, Moment.GRANTED, Moment.SENT, Moment.BEGAN]
+        assert scene.ends == []
+
+
+async def test_one_that_waits_has_arrived_and_no_more() -> None:
+    scene = Scene()
+    scene.gate.news.put_nowait(place(2))
+    async with scene.carried():
+        await scene.stands_still()
+        assert scene.moments == [Moment.ARRIVED]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_that_comes_whole_has_begun_too(*, stream: bool) -> None:
+    scene = granted([b"a", b"end"], stream=stream)
+    await scene.carry()
+    assert scene.moments[-1] is Moment.BEGAN
+    (passage,) = scene.passages
+    assert passage.began is not None
+    assert passage.spoke == passage.began
+
+
+async def test_an_answer_that_thinks_first_comes_to_the_point_later() -> None:
+    scene = granted([b"thought"])
+    scene.dialect.thought = 1
+    async with scene.carried():
+        await scene.stands_still()
+        (passage,) = scene.relay.passages
+        began, spoke = passage.began, passage.spoke
+        scene.upstream.says.put_nowait([b"text"])
+        await scene.stands_still()
+        assert began is not None
+        assert [spoke, passage.spoke] == [None, began + 1]
+        assert scene.moments.count(Moment.BEGAN) == 1
+
+
+async def test_a_slot_is_idle_from_its_grant_until_the_next_in_line_goes_out() -> None:
+    scene = Scene()
+    scene.gate.news.put_nowait(place(1))
+    scene.gate.since = asyncio.get_running_loop().time() + 1  # its slot is granted then …
+    async with scene.carried():
+        await asyncio.sleep(1.25)
+        scene.gate.news.put_nowait("box")  # … and this is when it comes to know
+        await scene.stands_still()
+        (passage,) = scene.relay.passages
+        assert passage.idle == pytest.approx(0.25)
+
+
+async def test_who_never_stood_in_line_kept_no_slot_waiting() -> None:
+    scene = granted()
+    scene.gate.since = asyncio.get_running_loop().time()
+    async with scene.carried():
+        await scene.stands_still()
+        (passage,) = scene.relay.passages
+        assert Moment.SENT in scene.moments
+        assert passage.idle is None
+
+
+async def test_the_upstream_is_told_of_the_trace_that_a_request_is_a_part_of() -> None:
+    scene = granted([b"end"])
+    scene.call = replace(scene.call, span=Part())
+    await scene.carry()
+    assert scene.upstream.headers == [{"traceparent": "00-ab-cd-01"}]
+
+
+async def test_without_a_trace_there_is_nothing_to_tell_the_upstream() -> None:
+    scene = granted([b"end"])
+    await scene.carry()
+    assert scene.upstream.headers == [{}]
+
+
+# ---- a line that is shared -------------------------------------------------------------------------------------------
+
+
+async def test_whoever_runs_ends_when_its_slot_is_others_and_whoever_waits_waits_on() -> None:
+    scene = granted([b"one"])
+    async with scene.carried():
+        await scene.stands_still()
+        scene.relay.lapse()
+        await scene.stands_still()
+        assert [(outcome, type(error)) for outcome, error in scene.ends] == [(Outcome.SHUTDOWN, SlotLost)]
+    waiting = Scene()
+    waiting.gate.news.put_nowait(place(3))
+    async with waiting.carried():
+        await waiting.stands_still()
+        waiting.relay.lapse()
+        await waiting.stands_still()
+        assert waiting.ends == []
+
+
+async def test_whoever_waits_hears_that_the_line_stands_still_and_that_it_moves_on() -> None:
+    scene = Scene()
+    scene.gate.news.put_nowait(place(3))
+    patrol = asyncio.create_task(scene.relay.patrol())
+    async with scene.carried():
+        await scene.stands_still()
+        scene.gate.trouble = "it cannot be reached"
+        await scene.stands_still()
+        scene.gate.trouble = None
+        await scene.stands_still()
+    patrol.cancel()
+    told = ["send : the line stands still: it cannot be reached\n\n", "send : the line moves on\n\n"]
+    assert [line for line in scene.journal if line in told] == told

@@ -14,23 +14,22 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from slotline.conversation import Conversation, Hold
+from slotline.conversation import Conversation
 from slotline.core.anthropic.stream import MessageStream
 from slotline.core.chat import Chat, Event, Queued, ThinkingCapped, Waiting
 from slotline.core.errors import Invalid
-from slotline.core.kind import Kind, Traits
+from slotline.core.kind import Kind
 from slotline.core.limits import Limits
 from slotline.core.liveness import State
 from slotline.core.thinking import Cap
-from slotline.gate.local import Berth, LocalGate
-from slotline.upstream.answer import Answer
+from slotline.gate.local import LocalGate
+from slotline.gate.usher import Berth
 from slotline.upstream.client import UpstreamClient
-from slotline.upstream.tenancy import Seat, Tenancy
+from slotline.upstream.tenancy import Tenancy
 
 _End = Exception | None  # what ends a chat's events: an error, or nothing more
 
@@ -145,39 +144,13 @@ class Client:
             for event in chat.take():
                 emit(event)
 
+        def saw(state: State) -> None:
+            emit(Waiting(slot_busy=state is State.BUSY))
+
         lines = {str(slot)} if slot is not None else {str(each) for each in range(self._slots)}
         async with self._gate.turn(lines) as turn:
             async for told in turn:
                 emit(Queued(told.place.position - 1))
-            upstream = _OneSlot(self._upstream, int(str(turn.upstream)))
-            conversation = Conversation(upstream, chat, target, cap)
-            await conversation.hold(turn.hold, deliver, lambda state: emit(Waiting(slot_busy=state is State.BUSY)))
+            conversation = Conversation(self._upstream, chat, target, cap)
+            await conversation.hold(turn.hold, deliver, saw, only=int(str(turn.upstream)))
         await deliver(b"")
-
-
-@dataclass(frozen=True, slots=True)
-class _OneSlot:
-    """The upstream, for a chat that has been granted one of its slots."""
-
-    upstream: UpstreamClient
-    slot: int
-
-    @property
-    def traits(self) -> Traits:
-        return self.upstream.traits
-
-    @property
-    def limits(self) -> Limits:
-        return self.upstream.limits
-
-    @property
-    def remembers(self) -> bool:
-        return False  # its slot is chosen already
-
-    def seat(self, chain: Sequence[int], hold: Hold) -> AbstractContextManager[Seat]:
-        return self.upstream.tenancy.seat(chain, hold, only=self.slot)
-
-    def answer(
-        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None, *, route: str, patient: bool
-    ) -> AbstractAsyncContextManager[Answer]:
-        return self.upstream.answer(body, slot, saw, route=route, patient=patient)

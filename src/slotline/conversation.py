@@ -11,7 +11,7 @@ connection, and the slot is kept out of use until the server has stopped working
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -76,17 +76,30 @@ class Upstream(Protocol):
         """It matters to which slot a conversation goes."""
         ...
 
-    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> AbstractContextManager[Seat]:
-        """A slot for a conversation. Left before `finish`, it is held back until the server has stopped working."""
+    def seat(
+        self, chain: Sequence[int], hold: Callable[[], Callable[[], None]], only: int | None = None
+    ) -> AbstractContextManager[Seat]:
+        """A slot for a conversation, or the one that is chosen for it by its id, and no other.
+
+        Left before `finish`, it is held back until the server has stopped working.
+        """
         ...
 
     def answer(
-        self, body: bytes, slot: int | None, saw: Callable[[State], None] | None, *, route: str, patient: bool
+        self,
+        body: bytes,
+        slot: int | None,
+        saw: Callable[[State], None] | None,
+        *,
+        route: str,
+        patient: bool,
+        headers: Mapping[str, str],
     ) -> AbstractAsyncContextManager[Answer]:
         """Sends a request to `route`, to `slot` where one was chosen.
 
         `saw` is told what its silence means, now and then.
         `patient`: a server that cannot be connected to is restarting, and is waited for as for one that loads.
+        `headers`: those that go with it besides the gateway's own.
 
         Raises the `UpstreamFailure` that fits, also while its answer is read; leaving the block before the end closes
         the connection.
@@ -108,7 +121,8 @@ class Trace:
 class Conversation:
     """`target`: the model's name at the upstream. `cap`: the bound on this answer's reasoning.
 
-    `patient`: it has waited for this upstream, and waits on if that cannot be connected to.
+    `patient`: it has waited for this upstream, and waits on if that cannot be connected to. `headers`: what else the
+    upstream is told of the request.
     """
 
     upstream: Upstream
@@ -117,16 +131,25 @@ class Conversation:
     cap: Cap
     patient: bool = False
     trace: Trace = field(default_factory=Trace)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
-    async def hold(self, hold: Hold, deliver: Deliver, saw: Callable[[State], None] | None = None) -> bytes:
+    async def hold(
+        self,
+        hold: Hold,
+        deliver: Deliver,
+        saw: Callable[[State], None] | None = None,
+        sent: Callable[[], None] = lambda: None,
+        only: int | None = None,
+    ) -> bytes:
         """Runs it. What comes is given to `deliver`, but for the last bytes: they are returned, the slot being free.
 
-        `hold`: keeps the gate's slot for as long as the server still works. `saw`: see `Upstream.answer`.
+        `hold`: keeps the gate's slot for as long as the server still works. `saw`: see `Upstream.answer`. `sent` is
+        called as soon as the request is ready to go out. `only`: the slot of the server that it is to sit in.
         """
-        chain = self.exchange.chain() if self.upstream.remembers else ()
-        with self.upstream.seat(chain, hold) as seat, self._seen(seat):
+        chain = self.exchange.chain() if only is None and self.upstream.remembers else ()
+        with self.upstream.seat(chain, hold, only) as seat, self._seen(seat):
             terms = Terms(seat.slot, self.cap.limit)
-            last = await self._hear(terms, deliver, saw)
+            last = await self._hear(terms, deliver, saw, sent)
             if last is None:
                 self.exchange.again()
                 last = await self._hear(replace(terms, think=False), deliver, saw)
@@ -143,11 +166,20 @@ class Conversation:
         finally:
             self.trace.seat = None
 
-    async def _hear(self, terms: Terms, deliver: Deliver, saw: Callable[[State], None] | None) -> bytes | None:
+    async def _hear(
+        self,
+        terms: Terms,
+        deliver: Deliver,
+        saw: Callable[[State], None] | None,
+        sent: Callable[[], None] = lambda: None,
+    ) -> bytes | None:
         """One answer, to its last bytes; None: its reasoning went on too long, and the server must be asked anew."""
         exchange = self.exchange
         body = exchange.body(self.target, self.upstream.traits, terms)
-        async with self.upstream.answer(body, terms.slot, saw, route=exchange.route, patient=self.patient) as answer:
+        sent()
+        async with self.upstream.answer(
+            body, terms.slot, saw, route=exchange.route, patient=self.patient, headers=self.headers
+        ) as answer:
             self.trace.answer = answer
             async for batch in answer:
                 out, fault = _translated(exchange, batch)

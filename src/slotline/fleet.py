@@ -20,9 +20,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from slotline.config import UpstreamConfig, api_key
-from slotline.gate.local import Berth, LocalGate
+from slotline.gate.usher import Berth
 from slotline.upstream.beside import Work, beside
 from slotline.upstream.client import UpstreamClient
 from slotline.upstream.tenancy import Tenancy
@@ -50,10 +51,20 @@ class _Member:
                 await self.over.wait()
 
 
+class Berths(Protocol):
+    """The gate, as far as it is about upstreams; see `slotline.gate.local` and `slotline.gate.cluster`."""
+
+    def open(self, upstream: str, berth: Berth) -> None: ...
+    def amend(self, upstream: str, berth: Berth) -> None: ...
+    def retire(self, upstream: str) -> None: ...
+    def resize(self, upstream: str, slots: int, seats: int = 0, outside: Sequence[int] = ()) -> None: ...
+    def elsewhere(self, upstream: str) -> tuple[frozenset[int], int]: ...
+
+
 class Fleet:
     """Made by `fleet`. `upstreams`: those that take somebody, in the order of the configuration; it is always live."""
 
-    def __init__(self, gate: LocalGate, urls: Mapping[str, str], start: Callable[[Work], None]) -> None:
+    def __init__(self, gate: Berths, urls: Mapping[str, str], start: Callable[[Work], None]) -> None:
         self.upstreams: dict[str, UpstreamClient] = {}
         self._gate = gate
         self._urls = urls
@@ -98,7 +109,13 @@ class Fleet:
         for member in self._leaving:
             if (member.client.name, member.client.url) == (upstream.name, url):
                 return member
-        tenancy = Tenancy(upstream.slots, upstream.pin_slots, upstream.limits.drain, time.monotonic)
+        tenancy = Tenancy(
+            upstream.slots,
+            upstream.pin_slots,
+            upstream.limits.drain,
+            time.monotonic,
+            elsewhere=partial(self._gate.elsewhere, upstream.name),
+        )
         member = _Member(upstream, UpstreamClient(upstream.name, url, upstream.limits, upstream.kind, secret, tenancy))
         self._start(member.live())
         return member
@@ -141,7 +158,9 @@ class Fleet:
         if member.config.kind is not upstream.kind:
             self._start(_look(client))
         member.config = upstream
-        berth = Berth(tenancy.allowed, upstream.queue, upstream.queue_wait, upstream.one_model)
+        berth = Berth(
+            tenancy.allowed, upstream.queue, upstream.queue_wait, upstream.one_model, affinity=upstream.affinity
+        )
         if before is None:
             self._gate.open(name, berth)
         else:
@@ -172,12 +191,14 @@ class Fleet:
         """Those who sit at the old address of `name` count there, and not against the slots of the new one."""
         if name in self._going:
             return
-        elsewhere = sum(left.client.tenancy.seated for left in self._leaving if left.client.name == name)
-        self._gate.resize(name, allowed + elsewhere)
+        leaving = sum(left.client.tenancy.seated for left in self._leaving if left.client.name == name)
+        tenancy = self._members[name].client.tenancy
+        outside = [slot for slot in tenancy.outside if slot is not None]
+        self._gate.resize(name, allowed + leaving, len(tenancy.numbers), outside)
 
 
 @asynccontextmanager
-async def fleet(gate: LocalGate, urls: Mapping[str, str]) -> AsyncIterator[Fleet]:
+async def fleet(gate: Berths, urls: Mapping[str, str]) -> AsyncIterator[Fleet]:
     """A fleet without any ships yet, in the order of `gate`, which has no berths either; all ends with the block.
 
     `urls`: addresses that are known only at run time, by the names of their upstreams.

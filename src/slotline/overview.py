@@ -1,21 +1,25 @@
 """What goes on in the gateway, read off those who know it when somebody asks: nothing is counted or kept beside them.
 
-Only how requests ended is kept, of the last few. A look costs as much as there are requests and slots.
+Only the past is kept: how the last few requests ended, and the last hour in numbers. A look costs as much as there are
+requests and slots.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from slotline import __version__
 from slotline.core import why
 from slotline.core.errors import Outcome, SlotlineError
+from slotline.core.history import History, Hour
 from slotline.core.keys import Priority
+from slotline.core.line import Lines
 from slotline.core.liveness import State as Silence
 from slotline.core.report import (
     Gateway,
@@ -32,31 +36,48 @@ from slotline.core.report import (
     ms,
 )
 from slotline.core.room import Ticket
-from slotline.gate.local import LocalGate
-from slotline.relay import Passage, Relay
+from slotline.core.thinking import Cap
+from slotline.passage import Passage
+from slotline.relay import Relay
 from slotline.upstream.client import UpstreamClient
 from slotline.upstream.probe import Health
 
 _REMEMBERED = 256  # requests that have ended
 _SHOWN = 200  # characters of a model's name
+_LOOK = 1.0  # seconds between two looks for the history
+
+
+class Gate(Protocol):
+    """The gate, as far as it can be looked at; see `slotline.gate.local` and `slotline.gate.cluster`."""
+
+    @property
+    def lines(self) -> Lines: ...
+    @property
+    def trouble(self) -> str | None: ...
+    def stand(self, numbers: Iterable[int]) -> dict[int, Standing]: ...
+    def running(self, upstream: str) -> Mapping[Ticket, float]: ...
+    def elsewhere(self, upstream: str) -> tuple[frozenset[int], int]: ...
 
 
 class Recent:
-    """How the last requests ended."""
+    """How the last requests ended. `history`: the last hour in numbers."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self.history = History(clock())
         self._ended: dict[str, tuple[float, Request, str]] = {}  # when, what, and the gateway's own words on it
 
     def note(self, passage: Passage, outcome: Outcome, error: SlotlineError | None) -> None:
         """A request has its outcome."""
         now, granted = self._clock(), passage.granted
+        waited = (now if granted is None else granted) - passage.arrived
+        self.history.ended(now, outcome, waited, passage.pieces)
         told = _told(
             passage,
             Phase.ENDED,
             passage.upstream,
             "",
-            waited_ms=ms((now if granted is None else granted) - passage.arrived),
+            waited_ms=ms(waited),
             running_ms=None if granted is None else ms(now - granted),
             last_upstream_byte_ms_ago=None,
             last_client_write_ms_ago=None,
@@ -92,7 +113,7 @@ class Overview:
     def __init__(
         self,
         relay: Relay,
-        gate: LocalGate,
+        gate: Gate,
         upstreams: Mapping[str, UpstreamClient],
         recent: Recent,
         clock: Callable[[], float],
@@ -109,13 +130,22 @@ class Overview:
     def state(self) -> State:
         look = self._look()
         passages = list(self._relay.passages)
+        return State(
+            Gateway(__version__, self._started, ms(look.now - self._began), self._relay.closing),
+            *self._rooms(passages, look),
+            self._requests(passages, look),
+        )
+
+    def rooms(self) -> tuple[list[Upstream], list[Line]]:
+        """The upstreams and the lines alone, without a word on each request."""
+        return self._rooms(list(self._relay.passages), self._look())
+
+    def _rooms(self, passages: Iterable[Passage], look: _Look) -> tuple[list[Upstream], list[Line]]:
         seated = self._seated(passages, look)
         lengths = self._gate.lines.lines()
-        return State(
-            Gateway(__version__, self._started, ms(look.now - self._began)),
+        return (
             [self._upstream(each, seated.get(name, ()), lengths, look) for name, each in self._upstreams.items()],
             [Line(sorted(names), length) for names, length in lengths.items() if length],
-            self._requests(passages, look),
         )
 
     def request(self, id: str) -> Request | None:  # noqa: A002 - it is the id
@@ -123,6 +153,17 @@ class Overview:
         if passage is None or passage.over.is_set():
             return self._recent.request(id)
         return self._requests([passage], self._look())[0]
+
+    def history(self) -> Hour:
+        return self._recent.history.told(self._clock())
+
+    async def watch(self) -> None:
+        """Notes now and then how full the slots and the line are, until cancelled."""
+        while True:
+            total = sum(each.tenancy.slots for each in self._upstreams.values())
+            busy = sum(len(self._running(name)) for name in self._upstreams)
+            self._recent.history.looked(self._clock(), total, busy, sum(self._gate.lines.lines().values()))
+            await asyncio.sleep(_LOOK)
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
@@ -135,9 +176,16 @@ class Overview:
     def _running(self, upstream: str) -> Mapping[Ticket, float]:
         """Who holds a slot of `upstream`, since when."""
         try:
-            return self._gate.lines.room(upstream).running
+            return self._gate.running(upstream)
         except KeyError:  # it is being taken out of the configuration
             return {}
+
+    def _queue(self, upstream: str) -> int:
+        """How many may wait for `upstream`."""
+        try:
+            return self._gate.lines.room(upstream).queue
+        except KeyError:
+            return 0
 
     def _requests(self, passages: Iterable[Passage], look: _Look) -> list[Request]:
         passages = list(passages)
@@ -155,11 +203,12 @@ class Overview:
         if standing is None:
             if (held := self._unaware(passage, look)) is not None:
                 return _one_that_runs(passage, *held, look.now)
-            said = f"waits for {why.spoken(waited)}: it is about to join the line, or to leave it"
+            cause = self._gate.trouble or "it is about to join the line, or to leave it"
+            said = f"waits for {why.spoken(waited)}: {cause}"
             return _told(passage, _phase(passage), None, said, waited_ms=ms(waited))
         place, wait = standing.told.place, standing.told.wait
         key = passage.call.caller.key
-        cause = (
+        cause = self._gate.trouble or (
             why.barred(None if key is None else key.running)
             if standing.barred
             else self._obstacle(passage.call.upstreams, look)
@@ -170,6 +219,7 @@ class Overview:
             _phase(passage),
             None,
             why.waiting(waited, place.position, place.length, wait, names, cause),
+            cause=cause,
             position=place.position,
             queue_length=place.length,
             estimated_wait_ms=None if wait is None else ms(wait),
@@ -223,6 +273,8 @@ class Overview:
         tenancy, seen = upstream.tenancy, upstream.sighting
         taken = [_slot(each, look.now) for each in seated]
         taken += [Slot(each.slot, SlotState.DRAINING, None, ms(look.now - each.since)) for each in tenancy.draining]
+        seats, sharing = self._gate.elsewhere(upstream.name)
+        taken += [Slot(seat, SlotState.ELSEWHERE) for seat in [*seats, *[None] * (sharing - len(seats))]]
         numbers = tenancy.numbers
         slots = laid_out(
             tenancy.slots,
@@ -242,6 +294,7 @@ class Overview:
             slots,
             running=slots.busy,
             waiting=sum(length for names, length in lengths.items() if upstream.name in names),
+            queue=self._queue(upstream.name),
         )
 
 
@@ -250,7 +303,8 @@ def _slot(passage: Passage, now: float) -> Slot:
     held = 0.0 if passage.granted is None else now - passage.granted
     dialect = passage.call.dialect
     state = SlotState(_phase(passage, granted=True))
-    return Slot(index, state, passage.call.id, ms(held), _prompt(passage), dialect.thought, dialect.pieces)
+    pieces, cap = dialect.pieces, _cap(passage)
+    return Slot(index, state, passage.call.id, ms(held), _prompt(passage), dialect.thought, pieces, cap)
 
 
 def _one_that_runs(passage: Passage, upstream: str, granted: float, now: float) -> Request:
@@ -285,6 +339,7 @@ def _told(passage: Passage, phase: Phase, upstream: str | None, said: str, **mor
         model=call.model[:_SHOWN],  # an alias such as `claude-*` lets a client write what it likes
         surface=call.surface,
         upstream=upstream,
+        upstreams=sorted(call.upstreams),
         phase=phase,
         why=said,
         key=call.caller.name,
@@ -294,6 +349,7 @@ def _told(passage: Passage, phase: Phase, upstream: str | None, said: str, **mor
         prompt=_prompt(passage),
         pieces=dialect.pieces,
         thought=dialect.thought,
+        thinking_cap=_cap(passage),
         bytes=reply.written,
         **{
             "last_upstream_byte_ms_ago": None if trace.answer is None else ms(trace.answer.quiet),
@@ -313,6 +369,12 @@ def _phase(passage: Passage, *, granted: bool = False) -> Phase:
     if dialect.pieces:
         return Phase.THINKING if dialect.thought == dialect.pieces else Phase.ANSWERING
     return Phase.LOADING if trace.silence is Silence.LOADING and trace.answer is None else Phase.PREFILL
+
+
+def _cap(passage: Passage) -> int | None:
+    """After how many pieces its reasoning is ended; None: never, or it has not been sent to anybody."""
+    upstream = passage.trace.upstream
+    return None if upstream is None else Cap(upstream.limits, passage.call.dialect.thinking_budget).limit
 
 
 def _prompt(passage: Passage) -> Prompt | None:

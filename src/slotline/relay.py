@@ -18,33 +18,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
 from typing import Protocol, Self
 
 from slotline.conversation import Conversation, Trace, Upstream
-from slotline.core.dialect import Dialect
 from slotline.core.errors import (
     LoadTimeout,
     Outcome,
     QueueTimeout,
     ShuttingDown,
     SlotlineError,
+    SlotLost,
     Stalled,
     Superseded,
     Unreachable,
     Withdrawn,
 )
 from slotline.core.habits import Run
-from slotline.core.keys import Caller, Priority
 from slotline.core.liveness import State
 from slotline.core.party import Party
-from slotline.core.queue_frames import Told
-from slotline.core.rejoin import Kept
+from slotline.core.queue_frames import Told, comment
+from slotline.core.record import Moment
 from slotline.core.thinking import Cap
+from slotline.passage import Call, ClientGone, Passage, Reply
 
 _log = logging.getLogger(__name__)
 
@@ -52,10 +51,6 @@ _TRY_ELSEWHERE = (Unreachable, LoadTimeout, Stalled, Withdrawn)
 _PATROL = 0.5  # seconds between two looks at those who are with us
 _LAST_WORDS = 0.5
 """Seconds in which a request that is ended by a shutdown can say so; only clients that do not read need longer."""
-
-
-class ClientGone(Exception):
-    """The client cannot be written to any more: it closed the connection, or did not read for `client_write`."""
 
 
 class Turn(Protocol):
@@ -66,6 +61,16 @@ class Turn(Protocol):
     @property
     def number(self) -> int | None:
         """Its place in the order of all arrivals; None before it has joined the line."""
+        ...
+
+    @property
+    def since(self) -> float | None:
+        """When it was given its slot; None before that."""
+        ...
+
+    @property
+    def seat(self) -> int | None:
+        """The server's own number of that slot, where the gate has chosen it."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -81,6 +86,15 @@ class Turn(Protocol):
         ...
 
 
+class Places(Protocol):
+    """Those of clients that left, kept for `seconds`; see `slotline.core.rejoin.Kept`."""
+
+    seconds: float
+
+    def keep(self, request: bytes, number: int, now: float) -> None: ...
+    def take(self, request: bytes, now: float) -> int | None: ...
+
+
 class Gate(Protocol):
     """Who may go when; see `slotline.gate.local`."""
 
@@ -93,11 +107,23 @@ class Gate(Protocol):
         model: str,
         run: Run,
         place: int | None,
+        chain: Callable[[], Sequence[int]],
     ) -> Turn:
         """A turn of `party`. `run`: the request itself, as far as its length can be foretold from what it does.
 
-        `place`: the number of a turn that has left, whose place this one takes.
+        `place`: the number of a turn that has left, whose place this one takes. `chain`: its conversation, message by
+        message, for a gate that wants to know it.
         """
+        ...
+
+    @property
+    def kept(self) -> Places:
+        """The places of those who left."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing comes to pass at present; None when all is well."""
         ...
 
     def close(self) -> None: ...
@@ -112,138 +138,6 @@ class Server(Upstream, Protocol):
         ...
 
 
-class Reply(Protocol):
-    """The client's end of the request; see `slotline.surface.reply`. All raise ClientGone when it cannot be written."""
-
-    @property
-    def started(self) -> bool:
-        """A byte of the answer is out: the point of no return, after which an error can only go into the stream."""
-        ...
-
-    @property
-    def written(self) -> int:
-        """The bytes that have been written."""
-        ...
-
-    @property
-    def quiet(self) -> float | None:
-        """Seconds since something was written; None before the first time."""
-        ...
-
-    def check(self) -> None:
-        """Breaks the connection off if the client could leave it unnoticed."""
-        ...
-
-    def waited(self, seconds: float) -> None:
-        """The request stood in line for `seconds` before its slot was free; told only to those who did."""
-        ...
-
-    async def beat(self) -> None:
-        """Keeps a stream from being silent, until cancelled."""
-        ...
-
-    async def send(self, data: bytes) -> None:
-        """Writes whole events into the stream, which is opened by the first of them."""
-        ...
-
-    async def finish(self, data: bytes) -> None:
-        """Writes the last events, or the whole answer, and ends the answer."""
-        ...
-
-    async def fail(self, error: SlotlineError) -> None:
-        """Ends the answer with `error`: as a status while nothing is out, else in the stream."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A valid request: what to ask, and who may serve it."""
-
-    id: str
-    model: str  # as the client named it
-    dialect: Dialect
-    upstreams: frozenset[str]
-    target: str  # the model's name at the upstream
-    size: int  # bytes of the body, kept as received while the request waits
-    patience: float | None = None  # seconds after which nobody listens to a whole answer any more; None: not known
-    caller: Caller = field(default_factory=Caller)
-    sameness: bytes | None = None  # as `core.rejoin` makes it; None: no place is kept for it
-    retried: bool = False  # the client says that it has sent this before
-    surface: str = ""  # the route that it came by, below `/v1/`
-
-    @property
-    def party(self) -> Party:
-        """The caller, as the line tells callers apart."""
-        key, flow = self.caller.key, self.caller.flow
-        if key is None:
-            return Party(flow=flow)
-        batch = key.priority is Priority.BATCH
-        return Party(key.name, flow, key.weight, batch, key.running, key.waiting)
-
-
-@dataclass(slots=True)
-class Passage:
-    """One request on its way through the relay, as the operator may see and end it."""
-
-    call: Call
-    reply: Reply
-    arrived: float
-    granted: float | None = None
-    upstream: str | None = None
-    told: Told | None = None  # the last place that the client heard of; None for one that never stood in line
-    number: int | None = None  # its place in the order of all arrivals, once it has one
-    began: float | None = None  # when the first piece of its answer came
-    place: int | None = None  # the one that was kept for it, until it stands there
-    gave_up: bool = False  # it was in line for longer than its client waits
-    retried: bool = False  # its first upstream could not be reached, and it was tried elsewhere
-    beside: asyncio.TaskGroup | None = None  # what goes on beside the request itself
-    capped: int | None = None  # the cap on thinking that it passed
-    trace: Trace = field(default_factory=Trace)  # of its newest conversation
-    over: asyncio.Event = field(default_factory=asyncio.Event)  # it holds nothing any more
-    _task: asyncio.Task[object] | None = field(default_factory=asyncio.current_task)
-    _verdict: SlotlineError | None = None
-
-    @property
-    def size(self) -> int:
-        """See `slotline.core.habits.Run`, as are the next two."""
-        return self.call.size
-
-    @property
-    def most(self) -> int | None:
-        return self.call.dialect.most
-
-    @property
-    def pieces(self) -> int:
-        return self.call.dialect.pieces
-
-    @property
-    def complete(self) -> bool:
-        """Its answer came to its own end."""
-        return self.call.dialect.done
-
-    @property
-    def ending(self) -> bool:
-        """There is no more to come of it: its answer is whole, or it has been stopped."""
-        return self.complete or self._verdict is not None or self._task is None
-
-    def stop(self, verdict: SlotlineError) -> None:
-        """Ends the request with `verdict`, wherever it is."""
-        if self._verdict is None and self._task is not None:
-            self._verdict = verdict
-            self._task.cancel()
-
-    def verdict(self) -> SlotlineError | None:
-        """Why this request was cancelled from inside, taken once; None when its client left, or left as well."""
-        verdict, self._verdict = self._verdict, None
-        if verdict is not None and self._task is not None and self._task.uncancel() > 0:
-            return None
-        return verdict
-
-    def close(self) -> None:
-        """The request has its outcome: from now on it can no longer be stopped."""
-        self._task = None
-
-
 class Relay:
     """Carries requests from the surface through the gate to the upstreams and back."""
 
@@ -254,10 +148,12 @@ class Relay:
         clock: Callable[[], float],
         ended: Callable[[Passage, Outcome, SlotlineError | None], None],
         rejoin: float = 0.0,
+        noted: Callable[[Passage, Moment], None] = lambda *_: None,
     ) -> None:
         """`upstreams` may change at any time; a turn may name one that is no more.
 
-        `ended` is told of every request's one outcome, and of the error that made it, if one did.
+        `ended` is told of every request's one outcome, and of the error that made it, if one did. `noted` is told of
+        what happens to it before that; a request that is tried elsewhere is granted and sent a second time.
 
         `rejoin`: for how many seconds the place of a client that left is kept for it.
         """
@@ -265,7 +161,9 @@ class Relay:
         self._upstreams = upstreams
         self._clock = clock
         self._ended = ended
-        self.kept = Kept(rejoin)
+        self._noted = noted
+        self.kept = gate.kept
+        self.kept.seconds = rejoin
         self._passages: dict[str, Passage] = {}
         self.closing = False  # nobody is let in any more
         self._empty = asyncio.Event()
@@ -285,6 +183,7 @@ class Relay:
         passage = Passage(call, reply, self._clock())
         self._passages[call.id] = passage
         self._empty.clear()
+        self._noted(passage, Moment.ARRIVED)
         try:
             async with asyncio.TaskGroup() as tasks:
                 passage.beside = tasks
@@ -307,13 +206,24 @@ class Relay:
         than its client does is out of it. A client that sends more than is taken in while it is served is cut off:
         nobody would see it leave.
         """
+        told: str | None = None
         while True:
             await asyncio.sleep(_PATROL)
+            if self._gate.trouble != told:
+                told = self._gate.trouble
+                self._tell_trouble(told)
             for passage in list(self._passages.values()):
                 passage.reply.check()
                 if passage.granted is None:
                     self._check_upstreams(passage)
                     self._check_patience(passage)
+
+    def _tell_trouble(self, trouble: str | None) -> None:
+        """Those who wait hear why their places stand still, and when they do not any more."""
+        news = comment(f"the line stands still: {trouble}" if trouble else "the line moves on")
+        for passage in self._passages.values():
+            if passage.granted is None and passage.call.dialect.stream and passage.beside is not None:
+                passage.beside.create_task(_tell(passage.reply, lambda: news))
 
     def _check_upstreams(self, passage: Passage) -> None:
         servers = [self._upstreams[name] for name in passage.call.upstreams if name in self._upstreams]
@@ -331,6 +241,12 @@ class Relay:
         if limit is not None and self._clock() - passage.arrived >= limit:
             passage.gave_up = True
             passage.stop(QueueTimeout(f"waiting in line: the client itself waits for {limit:g} s at most"))
+
+    def lapse(self) -> None:
+        """The slots of all who run are others' by now: they end."""
+        for passage in list(self._passages.values()):
+            if passage.granted is not None:
+                passage.stop(SlotLost("the gateway lost its lease, and the slot went to others"))
 
     async def drain(self, grace: float) -> None:
         """Shuts down: waiters are refused now, running answers may end within `grace` seconds, then they are ended.
@@ -381,7 +297,13 @@ class Relay:
         if call.sameness is not None:
             passage.place = self.kept.take(call.sameness, self._clock())
         asked = self._gate.turn(
-            call.upstreams, call.size, call.party, model=call.target, run=passage, place=passage.place
+            call.upstreams,
+            call.size,
+            call.party,
+            model=call.target,
+            run=passage,
+            place=passage.place,
+            chain=partial(self._chain, call),
         )
         async with asked as turn:
             passage.number, passage.place = turn.number, None
@@ -396,6 +318,11 @@ class Relay:
                 last = await self._attend(passage, turn, reply)
         await reply.finish(last if dialect.stream else dialect.whole())
 
+    def _chain(self, call: Call) -> Sequence[int]:
+        """The conversation, where it matters in which slot it goes on."""
+        remembers = any(self._upstreams[name].remembers for name in call.upstreams if name in self._upstreams)
+        return call.dialect.chain() if remembers else ()
+
     async def _wait(self, passage: Passage, turn: Turn, reply: Reply) -> None:
         """Stands in line until the slot is granted, and tells the client of each change of place."""
         dialect = passage.call.dialect
@@ -407,6 +334,7 @@ class Relay:
         passage.granted, passage.upstream = self._clock(), turn.upstream
         if passage.told is not None:
             reply.waited(passage.granted - passage.arrived)
+        self._noted(passage, Moment.GRANTED)
 
     async def _attend(self, passage: Passage, turn: Turn, reply: Reply) -> bytes:
         """Lets the upstream answer; returns the last bytes of it unwritten, so that no reader holds the slot."""
@@ -417,25 +345,44 @@ class Relay:
         cap = Cap(upstream.limits, dialect.thinking_budget)
         patient = passage.told is not None and (passage.retried or len(call.upstreams) == 1)
         passage.trace = Trace(upstream)
-        conversation = Conversation(upstream, dialect, call.target, cap, patient, passage.trace)
+        headers = {} if call.span is None else call.span.headers
+        conversation = Conversation(upstream, dialect, call.target, cap, patient, passage.trace, headers)
         try:
-            deliver = partial(self._deliver, passage, reply)
-            return await conversation.hold(turn.hold, deliver, partial(self._saw, passage, reply))
+            deliver, saw = partial(self._deliver, passage, reply), partial(self._saw, passage, reply)
+            last = await conversation.hold(turn.hold, deliver, saw, partial(self._sent, passage, turn), turn.seat)
+            self._heard(passage)
+            return last
         finally:
             passage.capped = cap.limit if cap.passed else None
 
     async def _deliver(self, passage: Passage, reply: Reply, data: bytes) -> None:
         """Writes what has come, or keeps it until it is whole, for a call that does not stream."""
-        if passage.began is None and passage.pieces:
-            passage.began = self._clock()
+        self._heard(passage)
         if passage.call.dialect.stream:
             await reply.send(data)
+
+    def _sent(self, passage: Passage, turn: Turn) -> None:
+        """It goes out. One that stood in line was given its slot as soon as that was free: so long nobody used it."""
+        if passage.told is not None and turn.since is not None:
+            passage.idle = self._clock() - turn.since
+        self._noted(passage, Moment.SENT)
+
+    def _heard(self, passage: Passage) -> None:
+        """Remembers when the answer began, and when it came to the point."""
+        if passage.spoke is not None or not passage.pieces:
+            return
+        now = self._clock()
+        if passage.pieces > passage.call.dialect.thought:
+            passage.spoke = now
+        if passage.began is None:
+            passage.began = now
+            self._noted(passage, Moment.BEGAN)
 
     def _saw(self, passage: Passage, reply: Reply, state: State) -> None:
         """The upstream's silence has a meaning, which some clients want to know."""
         dialect, passage.trace.silence = passage.call.dialect, state
         if state is State.LOADING and passage.beside is not None and dialect.loading():
-            passage.beside.create_task(_tell_loading(reply, dialect))
+            passage.beside.create_task(_tell(reply, dialect.loading))
 
     def _earlier_copies(self, passage: Passage) -> list[Passage]:
         """The requests that `passage` repeats by its own word, as far as they are still with us."""
@@ -478,7 +425,7 @@ class Relay:
         self._ended(passage, outcome, error)
 
 
-async def _tell_loading(reply: Reply, dialect: Dialect) -> None:
-    """Sends what may as well be lost: a client that has gone is noticed where its request is."""
+async def _tell(reply: Reply, news: Callable[[], bytes]) -> None:
+    """Sends what may as well be lost, as it is by then: a client that has gone is noticed where its request is."""
     with suppress(ClientGone):
-        await reply.send(dialect.loading())  # asked for anew: the answer may have begun meanwhile
+        await reply.send(news())

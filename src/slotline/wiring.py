@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
-import logging
 import os
+import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from slotline import __version__
 from slotline.attachments.fetch import Fetcher
 from slotline.attachments.pdf import PdfReader
-from slotline.config import ENGINE_NAME, Config, KeyConfig, ServerConfig, admin_token, changes, merged
+from slotline.config import (
+    ENGINE_NAME,
+    Config,
+    ConfigError,
+    KeyConfig,
+    ServerConfig,
+    admin_token,
+    changes,
+    cluster_password,
+    merged,
+)
 from slotline.core.anthropic.clients import BEAT_AFTER
-from slotline.core.errors import Outcome, SlotlineError
-from slotline.core.keys import Key, Keyring, Priority, digest
+from slotline.core.keys import Key, Keyring, digest
 from slotline.core.models import Model
 from slotline.fleet import Fleet, fleet
 from slotline.gate.local import LocalGate
 from slotline.observe import log
+from slotline.observe.gauges import Gauges
+from slotline.observe.metrics import Metrics
+from slotline.observe.observer import Observer
+from slotline.observe.traces import traces
 from slotline.overview import Overview, Recent
-from slotline.relay import Passage, Relay
+from slotline.relay import Relay
 from slotline.surface.app import application
 from slotline.surface.ports import Ports, Settings
 from slotline.upstream.beside import beside
 from slotline.upstream.engine import Engine, EngineSpec
 from slotline.upstream.roster import Roster
+from slotline.witness import Witness
 
-_log = logging.getLogger(__name__)
-
-_LOGGED = 500  # characters of an error: an upstream may have written a page
+if TYPE_CHECKING:
+    from slotline.gate.cluster import ClusterGate
 
 Report = Callable[[str], None]
+_REACH = 3.0  # seconds that a start waits for the line to be reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,7 @@ class Gateway:
     config: Config
     port: int
     relay: Relay
-    _gate: LocalGate
+    _gate: LocalGate | ClusterGate
     _fleet: Fleet
     _roster: Roster
     _fetcher: Fetcher
@@ -61,8 +76,7 @@ class Gateway:
 
     @property
     def url(self) -> str:
-        host = self.config.server.host
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        return url(self.config.server, self.port)
 
     async def reload(self, wanted: Config) -> Reloaded:
         """From now on `wanted` holds, as far as it can without a restart; one call at a time.
@@ -87,16 +101,23 @@ class Gateway:
 
 @asynccontextmanager
 async def gateway(
-    config: Config, engine: EngineSpec | None, report: Report, *, beat_after: float = BEAT_AFTER
+    config: Config,
+    engine: EngineSpec | None,
+    report: Report,
+    *,
+    beat_after: float = BEAT_AFTER,
+    listener: socket.socket | None = None,
 ) -> AsyncIterator[Gateway]:
     """Starts everything that `config` names and accepts connections within the block.
 
     `engine`: what the embedded engine is to run, where `config` has that engine. `report` gets a line of progress now
-    and then. `beat_after`: see `core.anthropic.clients`. On leaving the block, and on a failure to start, all is ended;
+    and then. `beat_after`: see `core.anthropic.clients`. `listener`: a socket that is bound already, and belongs to
+    others, too (`slotline.cli.workers`). On leaving the block, and on a failure to start, all is ended;
     `relay.drain` lets answers end first.
     """
     async with AsyncExitStack() as stack:
-        listener = stack.enter_context(bound(config.server))  # first: a model may load for minutes
+        # First, because a model may load for minutes:
+        listener = stack.enter_context(bound(config.server) if listener is None else listener)
         token = _token(config)
         urls: dict[str, str] = {}
         if engine is not None:
@@ -104,27 +125,79 @@ async def gateway(
             urls[ENGINE_NAME] = embedded.url
             await embedded.started()
         server = config.server
-        gate = LocalGate({}, time.monotonic, max_waiting=server.max_waiting, fair_by=server.fair_by)
+        gate = await stack.enter_async_context(_gate(config, lambda: relay.lapse()))  # noqa: PLW0108 - there is no relay yet
         ships = await stack.enter_async_context(fleet(gate, urls))
         await ships.apply(config.upstreams, patience=None)
         recent = Recent(time.monotonic)
-        relay = Relay(gate, ships.upstreams, time.monotonic, partial(_ended, recent), server.rejoin)
-        await stack.enter_async_context(beside(relay.patrol()))
         roster = Roster(_models(config), ships.upstreams)
+        metrics = Metrics(roster.models)
+        observer = Observer(metrics, await stack.enter_async_context(traces(os.environ)))
+        witness = Witness(recent, observer, metrics)
+        relay = Relay(gate, ships.upstreams, time.monotonic, witness.ended, server.rejoin, witness.noted)
+        await stack.enter_async_context(beside(relay.patrol()))
+        overview = Overview(relay, gate, ships.upstreams, recent, time.monotonic)
+        await stack.enter_async_context(beside(overview.watch()))
+        metrics.add(Gauges(__version__, overview.rooms, roster.models))
         fetcher = await stack.enter_async_context(Fetcher(server.image_hosts))
         ports = Ports(
             _settings(config, beat_after),
             relay,
             roster,
-            roster,
+            _Readiness(gate, roster),
             fetcher,
             PdfReader(),
-            Overview(relay, gate, ships.upstreams, recent, time.monotonic),
+            overview,
             _keyring(config),
             token,
+            observer,
         )
         port = await stack.enter_async_context(_listening(application(ports), listener))
         yield Gateway(config, port, relay, gate, ships, roster, fetcher, ports)
+
+
+@asynccontextmanager
+async def _gate(config: Config, lapsed: Callable[[], None]) -> AsyncIterator[LocalGate | ClusterGate]:
+    """A gate of this gateway alone, or one that shares its lines. `lapsed`: whatever runs here must end."""
+    server, cluster = config.server, config.cluster
+    if cluster is None:
+        yield LocalGate({}, time.monotonic, max_waiting=server.max_waiting, fair_by=server.fair_by)
+        return
+    try:
+        from slotline.gate.cluster import ClusterGate  # noqa: PLC0415 - Redis' client is an extra
+        from slotline.gate.journal import Barred, Journal  # noqa: PLC0415
+    except ImportError:
+        message = "Needs the client of Redis: pip install 'slotline[cluster]'."
+        raise ConfigError(file=config.source, key="[cluster]", message=message) from None
+    password = cluster_password(cluster, os.environ)
+    journal = Journal(cluster.url, cluster.namespace, cluster.lease, server.fair_by, password)
+    gate = ClusterGate(
+        journal,
+        time.monotonic,
+        lambda: f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+        lapsed,
+        max_waiting=server.max_waiting,
+        fair_by=server.fair_by,
+    )
+    try:
+        await gate.begin(_REACH)
+        async with beside(gate.run()):
+            yield gate
+        await gate.leave()
+    except Barred as error:
+        raise ConfigError(file=config.source, key=error.setting, message=f"{error}.") from None
+    finally:
+        await journal.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Readiness:
+    """See `slotline.surface.ports.Health`: nobody can be let in while the line cannot be reached."""
+
+    gate: LocalGate | ClusterGate
+    roster: Roster
+
+    def unready(self) -> str | None:
+        return self.gate.trouble or self.roster.unready()
 
 
 def _token(config: Config) -> bytes | None:
@@ -158,6 +231,11 @@ def _settings(config: Config, beat_after: float) -> Settings:
         rejoin=server.rejoin,
         beat_after=beat_after,
     )
+
+
+def url(server: ServerConfig, port: int) -> str:
+    """The address at which `server` is found that listens on `port`."""
+    return f"http://[{server.host}]:{port}" if ":" in server.host else f"http://{server.host}:{port}"
 
 
 class CannotListen(Exception):
@@ -195,26 +273,3 @@ async def _listening(app: web.Application, listener: socket.socket) -> AsyncIter
         yield int(listener.getsockname()[1])
     finally:
         await runner.cleanup()
-
-
-def _ended(recent: Recent, passage: Passage, outcome: Outcome, error: SlotlineError | None) -> None:
-    """One line for each request that has ended: what it was and how it went, never what was said."""
-    recent.note(passage, outcome, error)
-    now = time.monotonic()
-    granted = passage.granted
-    fields = {
-        "outcome": outcome,
-        "request_id": passage.call.id,
-        "key": passage.call.caller.name,
-        "class": Priority.BATCH if passage.call.party.batch else Priority.INTERACTIVE,
-        "model": passage.call.model,
-        "upstream": passage.upstream,
-        "waited_s": round((granted or now) - passage.arrived, 3),
-        "ran_s": None if granted is None else round(now - granted, 3),
-        "bytes": passage.size,
-        "pieces": passage.pieces,
-        "thinking_capped": passage.capped,
-        "notes": "; ".join(passage.call.dialect.notes) or None,
-        "error": None if error is None else str(error)[:_LOGGED],
-    }
-    _log.info("request ended", extra={"fields": fields})

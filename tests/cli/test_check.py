@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from slotline.cli.check import check, columns, limit_rows, upstream_rows, who_may_ask
+from slotline.cli.check import check, columns, limit_rows, upstream_rows, url_rows, who_may_ask
 from slotline.config import TABLES, embedded, load
 
 TWO = """
@@ -25,7 +25,7 @@ url = "unix:/run/llama.sock"
 kind = "llama.cpp"
 queue = 8
 queue_wait = "90s"
-api_key_env = "SLOTLINE_TEST_NO_SUCH_KEY"
+api_key_env = "SLOTLINE_TEST_KEY"
 
 [[model]]
 name = "reasoning"
@@ -40,7 +40,8 @@ upstream = "box2"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to stand in, and a home without a configuration."""
+    """An empty folder to stand in, a home without a configuration, and the secret that the file here names."""
+    monkeypatch.setenv("SLOTLINE_TEST_KEY", "hunter2")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -89,15 +90,39 @@ def test_it_prints_one_row_per_upstream_and_the_limits(folder: Path) -> None:
     ]
 
 
-def test_it_warns_of_a_key_that_the_environment_lacks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "slotline.toml").write_text(TWO)
-    assert run().stderr == (
-        'warning: [[upstream]] "box2" api_key_env: The environment variable SLOTLINE_TEST_NO_SUCH_KEY is not set.\n'
-    )
-    monkeypatch.setenv("SLOTLINE_TEST_NO_SUCH_KEY", "hunter2")
-    result = run()
-    assert result.stderr == ""
-    assert "hunter2" not in result.stdout
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TWO, '[[upstream]] "box2" api_key_env\n  The environment variable SLOTLINE_TEST_KEY is not set.'),
+        (
+            '[admin]\ntoken_env = "SLOTLINE_TEST_KEY"\n',
+            "[admin] token_env\n  The environment variable SLOTLINE_TEST_KEY",
+        ),
+    ],
+)
+def test_a_secret_that_the_environment_lacks_is_an_error_as_it_is_for_serve(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    (folder / "slotline.toml").write_text(text)
+    right = run()
+    assert (right.exit_code, right.stderr) == (0, "")
+    assert "hunter2" not in right.stdout
+    monkeypatch.delenv("SLOTLINE_TEST_KEY")
+    wrong = run()
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert said in wrong.stderr
+
+
+def test_all_secrets_that_are_missing_are_named_and_json_has_the_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "slotline.toml").write_text(TWO + '[admin]\ntoken_env = "SLOTLINE_TEST_TOKEN"\n')
+    monkeypatch.delenv("SLOTLINE_TEST_KEY")
+    result = run("--json")
+    assert result.exit_code == 1
+    assert '[[upstream]] "box2" api_key_env' in result.stderr
+    assert "[admin] token_env" in result.stderr
+    assert json.loads(result.stdout)["error"]["key"] == '[[upstream]] "box2" api_key_env'
 
 
 def test_without_a_file_it_shows_the_embedded_engine(folder: Path) -> None:
@@ -136,7 +161,7 @@ def test_json_has_the_names_of_the_file_seconds_and_bytes(folder: Path) -> None:
     assert (second["kind"], second["queue_wait"], second["api_key_env"]) == (
         "llama.cpp",
         90.0,
-        "SLOTLINE_TEST_NO_SUCH_KEY",
+        "SLOTLINE_TEST_KEY",
     )
     assert told["model"][1] == {"name": "plain", "upstream": ["box2"], "target": "plain", "aliases": []}
     assert (told["server"]["max_body"], told["engine"]) == (33554432, None)
@@ -231,15 +256,22 @@ def test_it_says_who_may_ask(text: str, said: str) -> None:
     assert who_may_ask(load(text, source="x")) == said
 
 
-def test_it_warns_of_an_operators_token_that_the_environment_lacks(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "slotline.toml").write_text('[admin]\ntoken_env = "SLOTLINE_TEST_TOKEN"\n')
-    assert run().stderr == ("warning: [admin] token_env: The environment variable SLOTLINE_TEST_TOKEN is not set.\n")
-    monkeypatch.setenv("SLOTLINE_TEST_TOKEN", "hunter2")
-    result = run()
-    assert result.stderr == ""
-    assert "hunter2" not in result.stdout
+@pytest.mark.parametrize(
+    ("url", "near"),
+    [
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("http://0.0.0.0:8080", "http://127.0.0.1:8080"),
+        ("http://[::]:8080", "http://[::1]:8080"),
+        ("http://box.local:8080", "http://box.local:8080"),
+    ],
+)
+def test_the_addresses_to_try_can_be_gone_to(url: str, near: str) -> None:
+    rows = dict(url_rows(url, "/llm"))
+    assert rows["dashboard"] == f"{near}/"
+    assert rows["metrics"] == f"{near}/metrics"
+    assert rows["Claude Code"] == f"ANTHROPIC_BASE_URL={near}"
+    assert rows["OpenAI clients"] == f"OPENAI_BASE_URL={near}/v1"
+    assert rows["a page of yours"] == f"{near}/llm/v1/messages"
 
 
 def test_columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() -> None:
@@ -249,3 +281,8 @@ def test_columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks()
 def test_an_upstream_with_one_model_at_a_time_says_so() -> None:
     config = load(TWO.replace("slots = 4", "slots = 4\none_model = true"), source="x")
     assert [row[3] for row in upstream_rows(config)] == ["4, one model", "2"]
+
+
+def test_an_upstream_where_warm_slots_go_first_says_so() -> None:
+    config = load(TWO.replace("slots = 4", "slots = 4\naffinity = true"), source="x")
+    assert [row[3] for row in upstream_rows(config)] == ["4, affinity", "2"]

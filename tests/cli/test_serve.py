@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+import os
+import re
 import signal
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fakes.product import Program, ask, calling, fetch
 from slotline.stub import Stub
 from slotline.stub.standard import head_then_silence
+
+
+def started(program: Program) -> dict[str, Any]:
+    """What the line of the log says in which the gateway tells what holds."""
+    (line,) = [line for line in program.errors if '"message":"started"' in line]
+    told: dict[str, Any] = json.loads(line)
+    return told
 
 
 async def run(*arguments: str, cwd: Path) -> tuple[int, str]:
@@ -100,7 +112,7 @@ async def test_with_a_key_in_the_file_other_machines_are_let_in_who_have_it(tmp_
             assert (await fetch(url, "/v1/messages", ask())).status == 401
             assert (await fetch(url, "/v1/messages", ask(), {"x-api-key": "sl-marker"})).status == 200
         said = "\n".join(program.errors)
-    assert "who may ask    1 key" in said
+    assert '"name":"alice"' in said
     assert '"key":"alice"' in said
     assert "marker" not in said
     assert known not in said
@@ -120,8 +132,68 @@ async def test_each_upstream_may_have_its_own_slots_and_kind(tmp_path: Path) -> 
     async with Stub(slots=5) as one, Stub(slots=5) as other:
         upstreams = ("--upstream", one.url, "--upstream", other.url, "--slots", "1", "--slots", "3", "--kind", "openai")
         async with Program("serve", *upstreams, "--port", "0", cwd=tmp_path) as program:
-            rows = [line.split() for line in program.errors if line.startswith("127.0.0.1")]
-    assert [(row[2], row[3]) for row in rows] == [("openai", "1"), ("openai", "3")]
+            rows = started(program)["configuration"]["upstream"]
+    assert [(row["kind"], row["slots"]) for row in rows] == [("openai", 1), ("openai", 3)]
+
+
+async def test_in_a_pipe_what_holds_and_where_to_go_is_one_line_of_the_log_once(tmp_path: Path) -> None:
+    async with Stub() as stub, Program("serve", "--upstream", stub.url, "--port", "0", cwd=tmp_path) as program:
+        await fetch(program.url, "/healthz")
+        told = started(program)
+        assert told["urls"]["dashboard"] == f"{program.url}/"
+        assert told["urls"]["metrics"] == f"{program.url}/metrics"
+        assert told["configuration"]["upstream"][0]["limits"]["busy_wait"] == 1800
+        assert told["configuration"]["server"]["keepalive"] == 10
+    assert len([line for line in program.errors if '"started"' in line]) == 1
+    assert program.lines == [f"listening on {program.url}"]
+
+
+async def test_quiet_means_quiet(tmp_path: Path) -> None:
+    async with Stub() as stub, Program("serve", "-q", "--upstream", stub.url, "--port", "0", cwd=tmp_path) as program:
+        assert (await fetch(program.url, "/v1/messages", ask())).status == 200
+    assert program.errors == []
+    assert program.lines == [f"listening on {program.url}"]
+
+
+async def on_terminal(*arguments: str, cwd: Path, env: dict[str, str]) -> str:
+    """What a gateway says on a terminal until it has answered one request and has been ended."""
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "slotline", "serve", "--port", "0", *arguments),
+            cwd=cwd,
+            env={**os.environ, **env},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        assert process.stdout is not None
+        async with asyncio.timeout(30):
+            url = (await process.stdout.readline()).decode().split()[-1]
+            assert (await fetch(url, "/v1/messages", ask(stream=False))).status == 200
+            process.send_signal(signal.SIGTERM)
+            await process.wait()
+        said = b""
+        with suppress(OSError):  # how a terminal says that nobody writes to it any more
+            while piece := terminal.read(4096):
+                said += piece
+    return said.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("colours", [True, False])
+async def test_on_a_terminal_there_are_tables_addresses_and_a_line_for_each_request(
+    tmp_path: Path, *, colours: bool
+) -> None:
+    async with Stub(tokens=3) as stub:
+        env = {"NO_COLOR": "" if colours else "1", "TERM": "xterm"}
+        said = await on_terminal("--upstream", stub.url, cwd=tmp_path, env=env)
+    assert "busy_wait         30m" in said
+    assert re.search(r"^dashboard +http://127\.0\.0\.1:\d+/$", said, re.MULTILINE)
+    assert re.search(r"^Claude Code +ANTHROPIC_BASE_URL=http://127\.0\.0\.1:\d+$", said, re.MULTILINE)
+    assert ("\x1b[" in said) is colours
+    plain = re.sub(r"\x1b\[\d+m", "", said)
+    assert re.search(r"^\d\d:\d\d:\d\d completed +stub  messages  waited 0\.0 s  ran \d", plain, re.MULTILINE)
+    assert "{" not in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -441,3 +441,23 @@ def test_a_secret_without_quotes_is_not_shown() -> None:
 def test_a_byte_order_mark_and_windows_line_ends_are_no_fault() -> None:
     assert parsed(("\ufeff" + EVERYTHING).replace("\n", "\r\n")) == parsed(EVERYTHING)
     assert refused("\ufeff[server]\r\nprot = 1\r\n").line == 2
+
+
+def test_affinity_may_be_asked_for_where_requests_are_sent_to_a_slot() -> None:
+    for kind in ("auto", "llama.cpp"):
+        assert parsed(BOX + f'kind = "{kind}"\naffinity = true\n').upstreams[0].affinity
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("pin_slots = false", "Needs pin_slots = true"),
+        ("one_model = true", "Cannot be had together with one_model = true"),
+        ('kind = "vllm"', 'Only llama.cpp can be told in which slot to go on, and kind = "vllm".'),
+    ],
+)
+def test_affinity_is_refused_where_it_would_have_no_effect(line: str, says: str) -> None:
+    error = refused(BOX + f"affinity = true\n{line}\n")
+    assert error.key == '[[upstream]] "box1" affinity'
+    assert says in error.message
+    assert not parsed(BOX + f"affinity = false\n{line}\n").upstreams[0].affinity

@@ -78,7 +78,9 @@ def test_a_redis_url_is_taken_as_it_is(written: str) -> None:
     assert s.redis_url(written) == written
 
 
-@pytest.mark.parametrize("written", ["127.0.0.1:6379", "redis://:pass@r/0", "redis://", "http://r"])
+@pytest.mark.parametrize(
+    "written", ["127.0.0.1:6379", "redis://:pass@r/0", "redis://r/0?password=p", "redis://", "http://r"]
+)
 def test_a_redis_url_without_scheme_or_with_a_password_is_refused(written: str) -> None:
     assert refusal(s.Setting(s.redis_url), written).message
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slotline.config import NOT_YET, TABLES, every_table, load, read
+from slotline.config import TABLES, every_table, load, read
 from slotline.config.tables import Table
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +25,7 @@ NAMES = {"upstream.name", "upstream.url", "model.name", "model.upstream", "model
     "key.hash",
     "admin.token_env",
     "cluster.url",
+    "cluster.password_env",
     "upstream.api_key_env",
 }  # names, addresses and keys: an example shows one of them, not a default
 
@@ -72,6 +73,7 @@ OF_THE_INTERFACE = {  # its own table, in its own spelling; names, addresses and
 ADDED = {
     "limits.thinking_end": "ask_again",
     "server.image_hosts": [],
+    "upstream.affinity": False,
     "upstream.one_model": False,
 }  # keys that the interface leaves to us
 DEFAULTS = OF_THE_INTERFACE | ADDED
@@ -80,12 +82,6 @@ DEFAULTS = OF_THE_INTERFACE | ADDED
 def default_of(table: Table, key: str) -> Any:
     """What the key is when the file does not give it; `msgspec.NODEFAULT` where it must, or where others decide."""
     return next(field.default for field in msgspec.structs.fields(table.struct) if field.encode_name == key)
-
-
-def marked(table: Table, key: str) -> bool:
-    """Whether some value of the key is refused as not yet there."""
-    parent = "upstream." if table.name == "limits" else ""
-    return f"{parent}{table.name}.{key}" in NOT_YET
 
 
 @pytest.mark.parametrize("table", list(every_table()), ids=lambda table: table.heading)
@@ -136,17 +132,6 @@ def test_the_page_gives_the_default(table: Table, key: str) -> None:
         assert table.settings[key].read(value) == ("auto" if key == "kind" else default)
 
 
-@ANY_KEY
-def test_the_page_marks_what_is_not_yet_there_and_nothing_else(table: Table, key: str) -> None:
-    assert ("**Not yet" in page_rows(table)[key][2]) is marked(table, key)
-
-
-@pytest.mark.parametrize("name", list(TABLES))
-def test_the_page_marks_the_tables_that_are_not_yet_there_and_no_other(name: str) -> None:
-    section = PAGE.partition(f"## `{TABLES[name].heading}`\n")[2].partition("\n## ")[0]
-    assert ("**Not yet**, the whole table" in section) is (name in NOT_YET)
-
-
 def test_the_examples_of_the_page_load() -> None:
     examples = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     assert examples
@@ -187,10 +172,3 @@ def test_the_example_file_has_every_key_in_this_order_at_its_default() -> None:
                 assert value == DEFAULTS[path], path
             elif key not in table.tables:
                 table.settings[key].read(value)
-
-
-def test_the_example_file_says_of_each_key_that_is_not_yet_there_that_it_is_not() -> None:
-    lines = EXAMPLE.read_text().splitlines()
-    for table, key in KEYS:
-        mentions = [line for line in lines if re.match(rf"(# )?{key} = ", line)]
-        assert any("not yet" in line for line in mentions) or not marked(table, key), f"{table.heading} {key}"

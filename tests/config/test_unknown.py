@@ -84,7 +84,7 @@ def test_a_misplaced_key_is_refused_with_its_place(text: str, says: str) -> None
 def test_a_key_like_no_other_is_refused_with_all_that_may_stand_there() -> None:
     error = refused("[cluster]\nzzz = 1\n")
     assert error.nearest is None
-    assert error.message.endswith("What may stand here: url, namespace, lease.")
+    assert error.message.endswith("What may stand here: url, namespace, lease, password_env.")
     assert "[[upstream]]" in refused("zzz = 1\n").message
 
 

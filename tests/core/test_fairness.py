@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import count, cycle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slotline.core.fairness import Circle, Queue, Settlement, ticks
+from slotline.core.fairness import CROWD, HEAVIER, Circle, Queue, Settlement, ticks
 from slotline.core.line import Lines, Phase
 from slotline.core.party import NOBODY, FairBy, Party
 from slotline.core.room import Ticket
@@ -306,6 +306,77 @@ def test_newcomers_without_end_do_not_keep_out_one_who_has_been_served_once() ->
         house.ask(Party(f"new {next(numbers)}"), 1.0, 1.0)
         house.end_one()
     assert [house.lines.phase(ticket) for ticket in patient] == [Phase.GONE] * 3
+
+
+# ---- newcomers without end -------------------------------------------------------------------------------------------
+
+
+def waited(
+    house: House, mine: Party, owes: float, newcomer: Callable[[int], Party], depth: int, each: int = 1
+) -> float:
+    """For how many seconds `mine` waits after an answer of `owes` seconds, `depth` others being in line all the time.
+
+    They come one after the other, each with `each` requests of a second.
+    """
+    numbers = count()
+
+    def fill() -> None:
+        while house.lines.lines().get(frozenset("x"), 0) < depth:
+            party = newcomer(next(numbers))
+            for _ in range(each):
+                house.ask(party, 1.0, 1.0)
+
+    house.ask(mine, owes, 1.0)
+    fill()
+    house.end_one()
+    ticket, since = house.ask(mine, 1.0, 1.0), house.now
+    depth += 1
+    while house.lines.phase(ticket) is Phase.WAITING:
+        assert house.now - since < 20_000.0, "never"
+        house.end_one()
+        fill()
+    return house.now - since
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_one_long_answer_costs_a_flow_minutes_and_not_half_an_hour_before_fresh_flows_without_end(each: int) -> None:
+    """64 stand in line; then those who came later have had eight times what it owes."""
+    house = House(slots=1, fair_by=FairBy.FLOW)
+    wait = waited(house, Party("a", "mine"), 30.0, lambda number: Party("a", f"{number}"), 64, each)
+    assert 64.0 < wait <= 64.0 + CROWD * 32.0
+
+
+@pytest.mark.parametrize("each", [1, 2])
+@pytest.mark.parametrize("keys", [10**6, 80], ids=["ever new keys", "80 keys in turn"])
+def test_a_key_of_the_least_weight_has_its_turn_before_keys_of_the_greatest_without_end(keys: int, each: int) -> None:
+    wait = waited(House(slots=1), A, 1.0, lambda number: Party(f"{number % keys}", weight=1000), 64, each)
+    assert wait <= 64.0 + CROWD * (HEAVIER + 2)
+
+
+@given(st.floats(1.0, 60.0), st.sampled_from([0.5, 1.0, 3.0]), st.integers(2, 70), st.integers(1, 2))
+@settings(max_examples=25, deadline=None)
+def test_nobody_waits_while_those_who_came_later_have_more_than_a_crowd_of_eight(
+    owes: float, weight: float, depth: int, each: int
+) -> None:
+    """Beyond the line that was there: eight times what it owes, by their weight, and eight requests."""
+    wait = waited(House(slots=1), A, owes, lambda number: Party(f"{number}", weight=weight), depth, each)
+    assert wait <= depth + CROWD * (owes * weight + 2)
+
+
+def test_those_who_wait_all_the_time_have_what_their_weights_say() -> None:
+    """Nothing is forgiven on account of them: a thousandth stays a thousandth."""
+    light, heavy = Party("light"), Party("heavy", weight=1000)
+    house = House(slots=1)
+    house.run(3_000.0, {light: always(1.0), heavy: always(1.0)})
+    assert house.used[light] <= 4.0
+
+
+def test_with_eight_others_who_come_and_go_one_with_a_debt_has_its_share_and_no_more() -> None:
+    """Nine parties, one of which asks for ten times as much at once: each gets the same."""
+    others = [Party(f"{number}") for number in range(CROWD)]
+    house = House(slots=1)
+    house.run(8_000.0, {A: always(10.0, 1.0)} | dict.fromkeys(others, always(1.0)), depth=1)
+    assert jain([house.used[party] for party in (A, *others)]) >= 0.98
 
 
 def test_upstreams_that_no_line_has_in_common_are_shared_each_for_itself() -> None:

@@ -1,15 +1,17 @@
 """The slots and lines against a model too naive to be wrong in the same way, under every policy.
 
 The model keeps lists of tickets and, for each pool, what everybody has used; it answers each question by sorting and
-walking them, straight from the rules in `core.line`, `core.fairness`, `core.pool` and `core.swap`. It keeps no sums and
-no order between two questions. One suite for all policies, and for every implementation of the line.
+walking them, straight from the rules in `core.line`, `core.fairness`, `core.pool`, `core.swap` and `core.affinity`. It
+keeps no sums and no order between two questions. One suite for all policies, and for every implementation of the line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -33,6 +35,8 @@ from slotline.core.room import Ticket
 
 PASSED = 8  # interactive grants in a row before one of batch that waits
 SWAP_PASSED = 4  # how often one may be passed because another model is loaded
+WARM_PASSED, WARM_WAITED = 4, 60.0  # how often because a slot holds another's conversation, and after what wait no more
+CROWD, HEAVIER = 8, 16  # as so many parties newcomers count, and so many times as heavy
 FRONT = 3
 
 Set = frozenset[str]
@@ -47,13 +51,15 @@ class Policy:
     sets: tuple[str, ...] = ("x",)
     exclusive: str = ""
     models: tuple[str, ...] = ("",)
+    affinity: str = ""
+    chats: int = 1  # conversations; 0: nobody has one
     reload: bool = False
 
     @property
     def foretells(self) -> bool:
         """Whether positions are exact: one set of upstreams, and nothing that they leave out."""
         limits = any(party.running is not None for party in self.parties)
-        return len(self.sets) == 1 and not self.exclusive and not limits and not self.reload
+        return len(self.sets) == 1 and not (self.exclusive or self.affinity or limits or self.reload)
 
 
 A, B, C = Party("a"), Party("b"), Party("c")
@@ -72,6 +78,9 @@ POLICIES = {
     "flows, weights and classes": Policy((*FLOWS, Party("c", "1", 2.5), Party("d", "1", batch=True)), FairBy.FLOW),
     "limits": Policy((Party("a", running=1, waiting=2), Party("b", running=2), C), sets=("x", "xy")),
     "keys, overlapping": Policy((A, B, C), sets=OVERLAPPING),
+    "affinity": Policy((A, B, replace(C, batch=True)), affinity="x", chats=3),
+    "affinity on two upstreams": Policy((A, B), FairBy.FLOW, sets=("xy", "x"), affinity="xy", chats=3),
+    "affinity of one key": Policy(affinity="x", chats=4),
     "one model at a time": Policy((A, B), sets=("x",), exclusive="x", models=("m", "n", "o")),
     "everything": Policy(
         (*MIXED, Party("e", "1", running=1), Party("e", "2", running=1)),
@@ -79,6 +88,8 @@ POLICIES = {
         OVERLAPPING,
         exclusive="y",
         models=("m", "n"),
+        affinity="xy",
+        chats=3,
         reload=True,
     ),
 }
@@ -99,6 +110,11 @@ class Used:
     since: int = 0
     flows: Book | None = None
     fresh: bool = True
+    weight: float = 1.0
+    base: int = 0  # where its claim begins
+    came: int = 0  # the number of its coming
+    claim: int = 0  # the last coming before its claim
+    granted: list[int] = field(default_factory=list)  # what those had since who came later
 
     @property
     def tag(self) -> int:
@@ -109,12 +125,22 @@ class Used:
         if level > self.tag:
             self.used, self.since, self.returned = self.tag, level, grants
 
+    def claims(self, base: int, claim: int) -> None:
+        self.base, self.claim, self.granted = base, claim, []
+
+    def forgive(self) -> None:
+        """A debt is forgiven when those who came later have had more than so many parties may."""
+        debt = self.tag - self.base
+        if debt > 0 and sum(self.granted) > CROWD * (debt + max(self.granted)):
+            self.used = self.since = self.base
+
 
 @dataclass
 class Book:
     """What everybody of one circle has used."""
 
     time: int = 0
+    comings: int = 0
     used: dict[str, Used] = field(default_factory=dict)
 
 
@@ -124,6 +150,19 @@ class Order:
 
     books: tuple[Book, Book] = field(default_factory=lambda: (Book(), Book()))
     passed: int = 0
+
+
+@dataclass
+class Slot:
+    """What a slot holds, who sits in it, and when it was freed, as a number that grows."""
+
+    chain: Sequence[int] = ()
+    sits: Ticket | None = None
+    freed: int = 0
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    return max(count for count in range(len(one) + 1) if tuple(one[:count]) == tuple(other[:count]))
 
 
 @dataclass
@@ -141,6 +180,10 @@ class Naive:
     retired: set[str] = field(default_factory=set)
     model: dict[str, str] = field(default_factory=dict)
     swapped: dict[int, int] = field(default_factory=dict)
+    overtaken: dict[int, int] = field(default_factory=dict)
+    came: dict[int, float] = field(default_factory=dict)
+    holds: dict[str, list[Slot]] = field(default_factory=dict)
+    clock: int = 0
     grants: int = 0
     barred: set[str] = field(default_factory=set)
 
@@ -229,7 +272,7 @@ class Naive:
 
     # ---- whose turn it is --------------------------------------------------------------------------------------------
 
-    def choices(self) -> Iterator[tuple[tuple[bool, int, bool, int, int], Ticket, str, list[Ticket]]]:
+    def choices(self, now: float) -> Iterator[tuple[tuple[object, ...], Ticket, str, list[Ticket]]]:
         for rank, upstream in enumerate(self.slots):
             eligible = list(self.order(self.pool(upstream), self.barred))
             if self.free(upstream) <= 0 or not eligible:
@@ -238,10 +281,13 @@ class Naive:
             loaded = self.model.get(upstream)
             if upstream in self.policy.exclusive:
                 choice = self.exclusive_choice(upstream, eligible, loaded)
+            elif upstream in self.policy.affinity:
+                choice = self.warm_choice(upstream, eligible, now)
             if choice is not None:
                 ticket, passing = choice
                 swaps = upstream in self.policy.exclusive and loaded not in {None, ticket.model}
-                merit = (bool(passing), ticket.number, swaps, -self.free(upstream), rank)
+                cold = upstream in self.policy.affinity and not self.is_warm(upstream, ticket)
+                merit = (bool(passing), ticket.number, swaps, cold, -self.free(upstream), rank)
                 yield merit, ticket, upstream, passing
 
     def exclusive_choice(
@@ -258,10 +304,51 @@ class Naive:
         occupied = any(name == upstream for _, name, _, _ in self.running)
         return None if occupied else (eligible[0], [])
 
-    def due(self) -> tuple[Ticket, str, list[Ticket]] | None:
+    def warm_choice(self, upstream: str, eligible: list[Ticket], now: float) -> tuple[Ticket, list[Ticket]]:
+        """The first of its class that finds its conversation, if all before it may still be passed; else the first."""
+        ranks = [ticket for ticket in eligible if ticket.party.batch is eligible[0].party.batch]
+        for index, ticket in enumerate(ranks):
+            if self.is_warm(upstream, ticket):
+                return ticket, ranks[:index]
+            if self.overtaken.get(ticket.number, 0) >= WARM_PASSED or now - self.came[ticket.number] >= WARM_WAITED:
+                break
+        return eligible[0], []
+
+    def open_slots(self, upstream: str) -> list[Slot]:
+        return [slot for slot in self.holds.get(upstream, [])[: self.slots[upstream]] if slot.sits is None]
+
+    def is_warm(self, upstream: str, ticket: Ticket) -> bool:
+        return any(common(slot.chain, ticket.chain) > 1 for slot in self.open_slots(upstream))
+
+    def sit(self, ticket: Ticket, upstream: str) -> None:
+        """The slot that holds most of it; else one never used; else one with the same beginning; else the oldest."""
+        if upstream not in self.policy.affinity:
+            return
+        slots = self.holds.setdefault(upstream, [])
+        while len(slots) < self.slots[upstream]:
+            slots.append(Slot())
+        if found := self.open_slots(upstream):
+            known = [slot for slot in found if common(slot.chain, ticket.chain) > 1]
+            unused = [slot for slot in found if not slot.freed]
+            among = known or unused or found
+            slot = max(among, key=lambda slot: (common(slot.chain, ticket.chain), -slot.freed))
+            slot.sits, slot.chain = ticket, ticket.chain
+
+    def rise(self, ticket: Ticket, upstream: str) -> None:
+        for slot in self.holds.get(upstream, []):
+            if slot.sits is ticket:
+                self.clock += 1
+                slot.sits, slot.freed = None, self.clock
+
+    def due(self, now: float) -> tuple[Ticket, str, list[Ticket]] | None:
         """Whoever must be granted next, where, and whom it passes; None when nobody may be."""
-        choices = sorted(self.choices(), key=lambda choice: choice[0])
+        choices = sorted(self.choices(now), key=lambda choice: choice[0])
         return choices[0][1:] if choices else None
+
+    def cool(self, upstream: str) -> None:
+        """What the slots held is gone when there are none."""
+        if not self.slots[upstream]:
+            self.holds.pop(upstream, None)
 
     def must_wait(self, upstreams: Set, party: Party, model: str) -> bool:
         if party.running is not None and self.runs(party.key) >= party.running:
@@ -298,8 +385,9 @@ class Naive:
             yield book, name
             book = book.used[name].flows or book
 
-    def add(self, ticket: Ticket) -> None:
+    def add(self, ticket: Ticket, now: float) -> None:
         self.draw(ticket.upstreams)
+        self.came[ticket.number] = now
         path = self.path(ticket.party)
         for names in self.pools:
             if not names <= ticket.upstreams:
@@ -309,14 +397,21 @@ class Naive:
             for level, name in enumerate(path):
                 if name not in book.used:
                     book.used[name] = Used(self.grants, self.grants, flows=Book() if level + 1 < len(path) else None)
+                book.used[name].weight = ticket.party.weight
                 if not any(self.path(other.party)[level] == name for other in tickets):
                     barred = self.barred if level == 0 else set()
-                    book.used[name].come_back(self.level(book, tickets, level, barred), self.grants)
+                    self.come(book, name, self.level(book, tickets, level, barred))
                 tickets = [other for other in tickets if self.path(other.party)[level] == name]
                 book = book.used[name].flows or book
         self.waiting.append(ticket)
         self.waiting.sort(key=lambda other: other.number)
         self.bar()
+
+    def come(self, book: Book, name: str, level: int) -> None:
+        book.comings += 1
+        book.used[name].come_back(level, self.grants)
+        book.used[name].came = book.comings
+        book.used[name].claims(level, book.comings)
 
     def level(self, book: Book, tickets: list[Ticket], level: int, barred: set[str]) -> int:
         names = {self.path(ticket.party)[level] for ticket in tickets} - barred
@@ -325,6 +420,7 @@ class Naive:
     def take_out(self, ticket: Ticket) -> None:
         self.waiting.remove(ticket)
         self.swapped.pop(ticket.number, None)
+        self.overtaken.pop(ticket.number, None)
         for names, order in self.pools.items():
             if not self.before(names, True):
                 order.passed = 0
@@ -332,16 +428,28 @@ class Naive:
     def grant(self, ticket: Ticket, upstream: str, passing: list[Ticket], now: float) -> None:
         names = self.pool(upstream)
         cost = ticks(ticket.cost, ticket.party.weight)
-        for book, name in self.books(names, ticket.party):
+        tickets = self.before(names, ticket.party.batch)
+        for level, (book, name) in enumerate(self.books(names, ticket.party)):
             used = book.used[name]
             book.time = max(book.time, used.tag)
+            used.claims(used.tag, book.comings)
             used.used += cost
             used.since += cost
             used.fresh = False
+            names_here = {self.path(each.party)[level] for each in tickets}
+            for rival in names_here - {name} - (set() if level else self.barred):
+                behind, weight = book.used[rival], ticket.party.weight
+                if behind.claim < used.came:
+                    most = HEAVIER * behind.weight
+                    behind.granted.append(round(cost * weight / most) if weight > most else cost)
+                    behind.forgive()
+            tickets = [each for each in tickets if self.path(each.party)[level] == name]
         self.pools[names].passed = 0 if ticket.party.batch else self.pools[names].passed + 1
         self.take_out(ticket)
+        times = self.swapped if upstream in self.policy.exclusive else self.overtaken
         for other in passing:
-            self.swapped[other.number] = self.swapped.get(other.number, 0) + 1
+            times[other.number] = times.get(other.number, 0) + 1
+        self.sit(ticket, upstream)
         self.grants += 1
         self.running.append((ticket, upstream, self.grants, now))
         self.model[upstream] = ticket.model
@@ -371,6 +479,7 @@ class Naive:
                 weight = ticket.party.weight
                 used = ticks(now - since, weight)
                 self.running.remove(run)
+                self.rise(ticket, upstream)
                 self.settle(self.pool(upstream), ticket, used - ticks(ticket.cost, weight), grant, used)
                 self.bar()
                 return
@@ -386,8 +495,7 @@ class Naive:
                     tickets = self.before(names, batch)
                     if any(ticket.party.key == key for ticket in tickets):
                         others = [ticket for ticket in tickets if ticket.party.key != key]
-                        level = self.level(order.books[batch], others, 0, self.barred)
-                        order.books[batch].used[key].come_back(level, self.grants)
+                        self.come(order.books[batch], key, self.level(order.books[batch], others, 0, self.barred))
 
     def rest(self) -> None:
         """After a command: books are closed where nobody was kept from anything, and old lines are forgotten."""
@@ -457,7 +565,7 @@ class AgainstTheModel(RuleBasedStateMachine):
     )
     def begin(self, slots: dict[str, int], queue: dict[str, int], max_waiting: int | None) -> None:
         rooms = {name: (slots[name], queue[name]) for name in "xyz"}
-        self.lines = Lines(rooms, max_waiting, self.policy.fair_by, self.policy.exclusive)
+        self.lines = Lines(rooms, max_waiting, self.policy.fair_by, self.policy.exclusive, self.policy.affinity)
         self.naive = Naive(self.policy, {name: slots[name] for name in "xyz"}, dict(queue), max_waiting)
         self.all: list[Ticket] = []
         self.told: dict[Ticket, Place] = {}
@@ -465,6 +573,11 @@ class AgainstTheModel(RuleBasedStateMachine):
 
     def pick(self, among: tuple[Any, ...], pick: int) -> Any:
         return among[pick % len(among)]
+
+    def chain(self, pick: int) -> tuple[int, ...]:
+        """A conversation, so far as it has gone; the first is of another client than the rest."""
+        chat, turns = pick % (self.policy.chats + 1), pick // 7 % 3
+        return (min(chat, 2), *(chat * 10 + link for link in range(1, 2 + 2 * turns))) if chat else ()
 
     # ---- commands ----------------------------------------------------------------------------------------------------
 
@@ -474,9 +587,9 @@ class AgainstTheModel(RuleBasedStateMachine):
 
     @rule(target=tickets, who=PICK, where=PICK, what=PICK, cost=COSTS, size=st.integers(0, 3), count=st.integers(1, 4))
     def join(self, who: int, where: int, what: int, cost: float, size: int, count: int) -> object:
-        party, model = self.pick(self.policy.parties, who), self.pick(self.policy.models, what)
+        party, model, chain = self.pick(self.policy.parties, who), self.pick(self.policy.models, what), self.chain(what)
         upstreams = frozenset(self.pick(self.policy.sets, where))
-        came = [self.join_one(upstreams, size, party, cost, model, None) for _ in range(count)]
+        came = [self.join_one(upstreams, size, party, cost, model, None, chain) for _ in range(count)]
         return multiple(*(ticket for ticket in came if ticket is not None))
 
     @rule(target=tickets, ticket=tickets, cost=COSTS)
@@ -486,27 +599,35 @@ class AgainstTheModel(RuleBasedStateMachine):
             with pytest.raises(ValueError, match=str(ticket.number)):
                 self.lines.join(self.policy.sets[0], self.now, number=ticket.number)
             return multiple()
-        again = self.join_one(ticket.upstreams, 1, ticket.party, cost, ticket.model, ticket.number)
+        again = self.join_one(ticket.upstreams, 1, ticket.party, cost, ticket.model, ticket.number, ticket.chain)
         return multiple() if again is None else again
 
     def join_one(
-        self, upstreams: Set, size: int, party: Party, cost: float, model: str, number: int | None
+        self,
+        upstreams: Set,
+        size: int,
+        party: Party,
+        cost: float,
+        model: str,
+        number: int | None,
+        chain: Sequence[int],
     ) -> Ticket | None:
         refusal = self.unknown(upstreams)
         if refusal is None:
             refusal = self.naive.refusal(upstreams, party, size, model)
         if refusal is not None:
             with pytest.raises(refusal):
-                self.lines.join(upstreams, self.now, size, party, cost, model, number)
+                self.lines.join(upstreams, self.now, size, party, cost, model, number, chain)
             return None
-        ticket, changes = self.lines.join(upstreams, self.now, size, party, cost, model, number)
-        assert (ticket.upstreams, ticket.size, ticket.party, ticket.model) == (upstreams, size, party, model)
+        ticket, changes = self.lines.join(upstreams, self.now, size, party, cost, model, number, chain)
+        assert (ticket.upstreams, ticket.size, ticket.party) == (upstreams, size, party)
+        assert (ticket.model, ticket.chain) == (model, chain)
         if number is None:
             assert all(ticket.number > other.number for other in self.all), "numbers ascend"
         else:
             assert ticket.number == number
         self.all.append(ticket)
-        self.naive.add(ticket)
+        self.naive.add(ticket, self.now)
         self.check(changes)
         return ticket
 
@@ -551,8 +672,9 @@ class AgainstTheModel(RuleBasedStateMachine):
             return multiple()
         again, changes = result or (ticket, Changes())
         assert (again.number, again.upstreams, again.party) == (ticket.number, others, ticket.party)
+        assert again.chain == ticket.chain
         self.all.append(again)
-        self.naive.add(again)
+        self.naive.add(again, self.now)
         self.naive.release(ticket, self.now)
         self.check(changes)
         return again
@@ -564,6 +686,7 @@ class AgainstTheModel(RuleBasedStateMachine):
                 self.lines.resize(upstream, slots, self.now)
             return
         self.naive.slots[upstream] = 0 if upstream in self.naive.retired else slots
+        self.naive.cool(upstream)
         self.check(self.lines.resize(upstream, slots, self.now))
 
     @precondition(lambda self: self.policy.reload)
@@ -574,6 +697,7 @@ class AgainstTheModel(RuleBasedStateMachine):
         if upstream in naive.slots and upstream not in naive.retired:
             naive.slots[upstream], naive.queue[upstream] = 0, 0
             naive.retired.add(upstream)
+            naive.cool(upstream)
             gone = [ticket for ticket in naive.waiting if ticket.upstreams <= naive.retired]
             for ticket in gone:
                 naive.take_out(ticket)
@@ -585,7 +709,8 @@ class AgainstTheModel(RuleBasedStateMachine):
             for values, value in ((naive.slots, slots), (naive.queue, queue)):
                 values[upstream] = value
             naive.renew()
-            changes = self.lines.add(upstream, slots, queue, self.now, exclusive=exclusive)
+            affinity = upstream in self.policy.affinity
+            changes = self.lines.add(upstream, slots, queue, self.now, exclusive=exclusive, affinity=affinity)
         self.check(changes)
 
     @precondition(lambda self: self.policy.reload)
@@ -593,19 +718,20 @@ class AgainstTheModel(RuleBasedStateMachine):
     def change(self, upstream: str, queue: int) -> None:
         if upstream in self.naive.slots and upstream not in self.naive.retired:
             self.naive.queue[upstream] = queue
-            self.check(self.lines.change(upstream, queue, self.now, exclusive=upstream in self.policy.exclusive))
+            ways = {"exclusive": upstream in self.policy.exclusive, "affinity": upstream in self.policy.affinity}
+            self.check(self.lines.change(upstream, queue, self.now, **ways))
 
     # ---- checks ------------------------------------------------------------------------------------------------------
 
     def check(self, changes: Changes) -> None:
         """Each grant in its turn, none left out, and whoever stands elsewhere now stands in a line that has moved."""
         for grant in changes.grants:
-            due = self.naive.due()
+            due = self.naive.due(self.now)
             assert due is not None, f"{grant}, and nobody was due"
             ticket, upstream, passing = due
             assert (grant.ticket.number, grant.upstream) == (ticket.number, upstream)
             self.naive.grant(ticket, upstream, passing, self.now)
-        assert self.naive.due() is None, "a slot is idle while somebody who may have it waits"
+        assert self.naive.due(self.now) is None, "a slot is idle while somebody who may have it waits"
         self.naive.rest()
         places = {ticket: self.naive.place(ticket) for ticket in self.naive.waiting}
         for ticket, place in places.items():
@@ -675,3 +801,55 @@ def test_whatever_is_asked_of_it_the_line_answers_as_the_model_does(policy: Poli
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),
     )
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("name", ["affinity", "affinity of one key", "affinity on two upstreams"])
+def test_on_a_long_walk_with_a_line_that_is_never_empty_each_grant_is_what_the_model_says(
+    name: str, slots: int
+) -> None:
+    """Bounds that are counted over many grants are reached only here."""
+
+    class UnderPolicy(AgainstTheModel):
+        policy = POLICIES[name]
+
+    chance, machine = Random(name), UnderPolicy()
+    machine.begin(dict.fromkeys("xyz", slots), dict.fromkeys("xyz", 99), None)
+    for _ in range(250):
+        machine.now += chance.choice([0.0, 0.25, 1.0, 5.0])
+        if len(machine.naive.waiting) < chance.choice([6, 12]):
+            who, where, what = (chance.randrange(1000) for _ in range(3))
+            machine.join(who, where, what, chance.choice([0.5, 1.0, 1.0, 7.25]), 0, 1)
+        else:
+            machine.release_one_that_runs(chance.randrange(1000))
+
+
+@pytest.mark.parametrize(("weight", "cost", "takes"), [(1.0, 0.5, 1.5), (0.04, 0.1, 0.1)], ids=["debtor", "light"])
+@pytest.mark.parametrize("fair_by", FairBy)
+def test_newcomers_without_end_go_before_one_who_owes_as_often_as_the_model_says(
+    fair_by: FairBy, weight: float, cost: float, takes: float
+) -> None:
+    """It owes because its requests take longer than estimated, or because it has little weight."""
+
+    class UnderPolicy(AgainstTheModel):
+        policy = Policy((Party("k0", "0", weight), *(Party(f"k{n}", f"{n}") for n in range(1, 200))), fair_by)
+
+    if fair_by is FairBy.FLOW:  # all of one key, whose flows take turns
+        parties = tuple(replace(party, key="k") for party in UnderPolicy.policy.parties)
+        UnderPolicy.policy = replace(UnderPolicy.policy, parties=parties)
+    machine = UnderPolicy()
+    machine.begin(dict.fromkeys("xyz", 1), dict.fromkeys("xyz", 99), None)
+    machine.join(0, 0, 0, cost, 0, 2)
+    newcomer, turns = 1, list[int]()  # when the one who owes had one
+    for turn in range(110):
+        while len(machine.naive.waiting) < 16:
+            machine.join(newcomer, 0, 0, 0.5, 0, 1)
+            newcomer += 1
+        ((ticket, *_),) = machine.naive.running
+        owes = ticket.party is UnderPolicy.policy.parties[0]
+        machine.now += takes if owes else 0.5
+        machine.release(ticket)
+        if owes:
+            turns.append(turn)
+            machine.join(0, 0, 0, cost, 0, 1)
+    assert max(after - before for before, after in pairwise(turns)) < 52, "its debt is forgiven"

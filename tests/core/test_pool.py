@@ -97,3 +97,15 @@ def test_whoever_may_have_no_slot_at_present_is_in_the_order_and_not_among_the_e
     pool.add(("batch",), 2, 1, 0, batch=True)
     assert list(pool.order()) == [1, 2]
     assert list(pool.eligible()) == [pool.first()] == [2 if barred == "screen" else 1]
+
+
+@pytest.mark.parametrize("passed", [0, PASSED])
+def test_the_class_whose_turn_it_is_has_its_turns_and_the_other_one_none(passed: int) -> None:
+    pool = Pool([], {"barred"})
+    for number, name in enumerate(("screen", "barred", "screen"), 1):
+        pool.add((name,), number, 1, 0, batch=False)
+    pool.add(("batch",), 4, 1, 0, batch=True)
+    pool.passed = passed
+    assert list(pool.turns()) == ([4] if passed else [1, 3])
+    pool.remove(("batch",), 4, batch=True)
+    assert list(pool.turns()) == [1, 3], "there is no other"

@@ -151,3 +151,16 @@ def test_as_many_conversations_as_slots_never_disturb_one_another(count: int, or
     seen = {name: [visit(seats, chat(name, turn)) for turn in range(1, turns)] for name in names}
     assert all(before == after for slots in seen.values() for before, after in pairwise(slots))
     assert len({slots[0] for slots in seen.values()}) == count
+
+
+def test_a_free_slot_holds_a_conversation_of_which_it_has_read_a_message() -> None:
+    seats = Seats(2)
+    assert not seats.holds(chat(1))
+    slot = seats.take(chat(1))
+    assert not seats.holds(chat(1)), "it is taken"
+    seats.give(slot or 0)
+    assert seats.holds(chat(1, turns=2))
+    assert not seats.holds(chat(2)), "it begins with the same tools and system prompt, and that is all"
+    assert not seats.holds(())
+    seats.count = 0
+    assert not seats.holds(chat(1)), "there is no such slot any more"

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from docs.pages import page
+from slotline.core.history import Hour, Looks, Minutes
 from slotline.core.report import Gateway, Line, Phase, Request, Slot, Slots, SlotState, State, Upstream
 
 PAGE = page("docs/api.md")
@@ -43,3 +44,14 @@ def test_every_value_of_a_state_is_named(place: int, field: str, values: type[Ph
     (row,) = [row["is"] for row in tables()[place] if row["field"] == field]
     for value in values:
         assert f"`{value}`" in row
+
+
+@pytest.mark.parametrize(("name", "told"), [("minutes", Minutes), ("looks", Looks)])
+def test_the_lists_of_the_last_hour_are_those_of_the_page(name: str, told: type[msgspec.Struct]) -> None:
+    rows = PAGE.table(f"of `{name}`", "is")
+    assert [row[f"of `{name}`"] for row in rows] == [field.name for field in msgspec.structs.fields(told)]
+
+
+def test_the_parts_of_the_last_hour_are_those_of_the_example() -> None:
+    (example,) = [block for block in PAGE.code("") if "minutes" in block]
+    assert re.findall(r'"(\w+)":', example) == [field.name for field in msgspec.structs.fields(Hour)]

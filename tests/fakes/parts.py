@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Self
@@ -16,7 +16,9 @@ from slotline.core.liveness import State
 from slotline.core.openai.chunk import Progress
 from slotline.core.party import Party
 from slotline.core.queue_frames import Told
-from slotline.relay import ClientGone
+from slotline.core.record import NO_TOKENS, Tokens
+from slotline.core.rejoin import Kept
+from slotline.passage import ClientGone
 
 Journal = list[str]
 PLAIN = Traits(Kind.OPENAI)
@@ -32,6 +34,8 @@ class Turn:
     refusal: SlotlineError | None
     upstream: str | None = None
     number: int | None = None
+    since: float | None = None
+    seat: int | None = None
 
     async def __aenter__(self) -> Self:
         if self.refusal is not None:
@@ -65,7 +69,7 @@ class Turn:
 
 @dataclass(eq=False)
 class Gate:
-    """One turn at a time is enough for the relay. `refusal`: nobody joins."""
+    """One turn at a time is enough for the relay. `refusal`: nobody joins. `since`: when turns are given slots."""
 
     journal: Journal
     news: asyncio.Queue[Told | str | SlotlineError] = field(default_factory=asyncio.Queue)
@@ -73,6 +77,9 @@ class Gate:
     asked: list[tuple[set[str], int]] = field(default_factory=list)
     places: list[int | None] = field(default_factory=list)  # that were asked for
     parties: list[Party] = field(default_factory=list)
+    since: float | None = None
+    trouble: str | None = None
+    kept: Kept = field(default_factory=lambda: Kept(0.0))
 
     def turn(
         self,
@@ -83,11 +90,12 @@ class Gate:
         model: str,
         run: Run,
         place: int | None,
+        chain: Callable[[], Sequence[int]],
     ) -> Turn:
         self.asked.append((set(upstreams), size))
         self.places.append(place)
         self.parties.append(party)
-        return Turn(self.journal, self.news, self.refusal, number=place or len(self.asked))
+        return Turn(self.journal, self.news, self.refusal, number=place or len(self.asked), since=self.since)
 
     def close(self) -> None:
         self.journal.append("gate closed")
@@ -118,6 +126,7 @@ class Upstream:
     limits: Limits = LIMITS
     bodies: list[bytes] = field(default_factory=list)
     routes: list[str] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
     pieces: list[int] = field(default_factory=list)
     seats: list[Seat] = field(default_factory=list)
     seated: int = 0  # who sit now
@@ -128,7 +137,9 @@ class Upstream:
     quiet = 0.0
 
     @contextmanager
-    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> Iterator[Seat]:
+    def seat(
+        self, chain: Sequence[int], hold: Callable[[], Callable[[], None]], only: int | None = None
+    ) -> Iterator[Seat]:
         seat = Seat()
         self.seats.append(seat)
         self.seated += 1
@@ -146,8 +157,10 @@ class Upstream:
         *,
         route: str = "/v1/chat/completions",
         patient: bool = False,
+        headers: Mapping[str, str],
     ) -> AsyncIterator[Upstream]:
         self.bodies.append(body)
+        self.headers.append(headers)
         self.routes.append(route)
         self.journal.append("sent")
         try:
@@ -192,6 +205,7 @@ class Dialect:
     thinking_budget: int | None = None
     most: int | None = None
     notes: Sequence[str] = ()
+    tokens: Tokens = NO_TOKENS
     shelved: int = 0
     forced_at: int | None = None
 

@@ -8,15 +8,18 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
+from slotline.core.affinity import LINKS
 from slotline.core.errors import Busy, LimitReached, QueueTimeout, ShuttingDown, SlotlineError, Withdrawn
 from slotline.core.line import Phase, Place
 from slotline.core.party import NOBODY, FairBy, Party
 from slotline.core.queue_frames import Told
-from slotline.gate.local import Berth, LocalGate
+from slotline.gate.local import LocalGate
 from slotline.gate.turn import Turn
+from slotline.gate.usher import Berth
 
 pytestmark = pytest.mark.looptime
 
@@ -33,9 +36,9 @@ def gate_with(*, jitter: Callable[[], float] = lambda: 0.5, fair_by: FairBy = Fa
 
 def assert_empty(gate: LocalGate) -> None:
     """Nobody waits or runs, and nothing is remembered of those who did."""
-    assert gate._turns == {}
+    assert gate._usher.turns == {}
     assert not any(gate.lines.lines().values())
-    assert not any(gate.lines.room(name).running for name in gate._berths)
+    assert not any(gate.lines.room(name).running for name in gate._usher.berths)
 
 
 @dataclass
@@ -87,9 +90,11 @@ class Scene:
         party: Party = NOBODY,
         model: str = "",
         place: int | None = None,
+        chain: Sequence[int] = (),
     ) -> Caller:
         """One more caller, who has joined, and has heard what there is to hear, when this returns."""
-        caller = Caller(self.gate.turn(upstreams or ("x",), 0, party, model=model, place=place), hold)
+        turn = self.gate.turn(upstreams or ("x",), 0, party, model=model, place=place, chain=lambda: chain)
+        caller = Caller(turn, hold)
         caller.task = asyncio.create_task(caller.run())
         self.callers.append(caller)
         await asyncio.sleep(0)
@@ -428,7 +433,7 @@ async def test_a_long_line_is_told_in_portions_between_which_others_run() -> Non
         await turn.__aexit__()
     await asyncio.sleep(0.3)
     assert_empty(gate)
-    assert (gate._stirred, gate._telling) == ({}, False)
+    assert (gate._usher._stirred, gate._usher._telling) == ({}, False)
 
 
 async def test_changes_while_a_long_line_is_told_are_told_as_well() -> None:
@@ -438,7 +443,7 @@ async def test_changes_while_a_long_line_is_told_are_told_as_well() -> None:
         await turn.__aenter__()
     await turns[1].__aexit__()
     await asyncio.sleep(0.1)  # the sweep has begun and is not over
-    assert gate._telling
+    assert gate._usher._telling
     await turns[2].__aexit__()
     await turns[600].__aexit__()
     await asyncio.sleep(0.2)
@@ -456,10 +461,10 @@ async def test_those_who_are_granted_while_a_long_line_is_told_are_passed_over_b
         await turn.__aenter__()
     await turns[1].__aexit__()
     await asyncio.sleep(0.1)  # the sweep has begun and is not over
-    assert gate._telling
+    assert gate._usher._telling
     gate.resize("x", 651)
     await asyncio.sleep(0.2)
-    assert (gate._stirred, gate._telling) == ({}, False)
+    assert (gate._usher._stirred, gate._usher._telling) == ({}, False)
     assert [turn._news[-1].place.position for turn in turns[652:]] == list(range(1, 50))
     assert all(turn.upstream == "x" for turn in turns[2:652])
     for turn in turns:
@@ -534,6 +539,35 @@ async def test_an_exclusive_berth_serves_one_model_at_a_time() -> None:
         first.finish.set()
         await settle()
         assert granted(other)
+
+
+async def test_where_a_berth_has_affinity_those_whose_conversation_the_slot_holds_go_first() -> None:
+    gate = gate_with(x=Berth(1, MANY, affinity=True))
+    async with scene(gate) as it:
+        first, other, again = [await it.come(chain=chain) for chain in ((0, 1), (0, 2), (0, 1, 3))]
+        first.finish.set()
+        await settle()
+        assert (granted(other), granted(again)) == (False, True)
+        gate.amend("x", Berth(1, MANY))
+        last = await it.come(chain=(0, 1, 3, 4))
+        again.finish.set()
+        await settle()
+        assert (granted(other), granted(last)) == (True, False)
+
+
+async def test_a_conversation_is_asked_for_only_where_it_matters_and_only_its_beginning_is_kept() -> None:
+    asked: list[str] = []
+
+    def chain(name: str) -> Sequence[int]:
+        asked.append(name)
+        return range(10_000)
+
+    gate = gate_with(plain=Berth(1, MANY), warm=Berth(1, MANY, affinity=True))
+    for name in ("plain", "warm"):
+        async with gate.turn([name], chain=partial(chain, name)) as turn:
+            assert turn.ticket is not None
+            assert len(turn.ticket.chain) == (LINKS if name == "warm" else 0)
+    assert asked == ["warm"]
 
 
 async def test_one_that_left_has_its_place_again_by_its_number() -> None:
@@ -828,9 +862,9 @@ async def test_closing_twice_is_closing_once() -> None:
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 
-def refusal(gate: LocalGate) -> Busy:
+async def refusal(gate: LocalGate) -> Busy:
     with pytest.raises(Busy) as refused:
-        gate._join(gate.turn(["x"]))
+        await gate.turn(["x"]).__aenter__()
     return refused.value
 
 
@@ -846,10 +880,10 @@ async def crowded(gate: LocalGate, held: float | None) -> None:
 async def test_a_full_line_says_how_many_wait_and_when_to_come_again() -> None:
     gate = gate_with(x=Berth(1, 1))
     await crowded(gate, held=8.0)
-    busy = refusal(gate)
+    busy = await refusal(gate)
     assert str(busy) == "the line is full: 1 wait, and at most queue = 1 may"
     assert busy.retry_after == 8, "when the slot is expected to be free, with the jitter in its middle"
-    assert len(gate._turns) == 2
+    assert len(gate._usher.turns) == 2
 
 
 @pytest.mark.parametrize("held", [None, 0.01, 1.0, 8.0, 60.0, 3600.0])
@@ -857,7 +891,7 @@ async def test_a_full_line_says_how_many_wait_and_when_to_come_again() -> None:
 async def test_retry_after_is_between_1_and_60_whole_seconds(held: float | None, jitter: float) -> None:
     gate = gate_with(jitter=lambda: jitter, x=Berth(1, 1))
     await crowded(gate, held)
-    retry_after = refusal(gate).retry_after
+    retry_after = (await refusal(gate)).retry_after
     assert isinstance(retry_after, int)
     assert 1 <= retry_after <= 60
 
@@ -867,7 +901,7 @@ async def test_jitter_spreads_those_who_are_asked_to_come_again(held: float | No
     jitters = itertools.cycle(number / 50 for number in range(50))
     gate = gate_with(jitter=lambda: next(jitters), x=Berth(1, 1))
     await crowded(gate, held)
-    answers = [refusal(gate).retry_after or 0 for _ in range(50)]
+    answers = [(await refusal(gate)).retry_after or 0 for _ in range(50)]
     basis = 2.0 if held is None else min(held, 60.0)
     assert max(answers) - min(answers) >= basis / 4
     commonest = max(answers.count(answer) for answer in answers)

@@ -6,7 +6,8 @@ import asyncio
 
 from slotline.core.estimate import Unseen
 from slotline.core.party import Party
-from slotline.gate.local import Berth, LocalGate
+from slotline.gate.local import LocalGate
+from slotline.gate.usher import Berth
 
 
 async def test_each_that_waits_stands_where_the_line_has_it_at_this_moment() -> None:

@@ -15,8 +15,9 @@ import pytest
 
 from slotline.core.errors import Busy, QueueTimeout
 from slotline.core.line import Phase
-from slotline.gate.local import Berth, LocalGate
+from slotline.gate.local import LocalGate
 from slotline.gate.turn import Turn
+from slotline.gate.usher import Berth
 
 pytestmark = pytest.mark.looptime
 
@@ -172,7 +173,7 @@ def assert_nothing_is_left(storm: Storm) -> None:
     assert [gate.lines.room(name).free for name in BERTHS] == [berth.slots for berth in BERTHS.values()]
     assert set(gate.lines.lines().values()) == {0}
     assert all(gate.lines.phase(stay.turn.ticket) is Phase.GONE for stay in storm.stays if stay.turn.ticket is not None)
-    assert (gate._turns, gate._stirred, gate._telling) == ({}, {}, False)
+    assert (gate._usher.turns, gate._usher._stirred, gate._usher._telling) == ({}, {}, False)
     assert (gate.lines._crowd.tickets, gate.lines._running) == ({}, {})
     assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
 

@@ -25,7 +25,7 @@ class Gate:
     def turn(self) -> Turn:
         return Turn(Ask(["x"]), self.join, self.leave, self.retry)
 
-    def join(self, _: Turn) -> None:
+    async def join(self, _: Turn) -> None:
         self.log.append("join")
         if self.refusal is not None:
             raise self.refusal
@@ -258,3 +258,12 @@ async def test_a_limit_is_over_with_the_block() -> None:
     assert turn._timer is None
     await asyncio.sleep(31.0)
     assert turn._error is None
+
+
+async def test_it_knows_since_when_it_has_its_slot_until_it_gives_that_up() -> None:
+    async with Gate().turn() as turn:
+        before = turn.since
+        turn.grant("x", 12.5)
+        assert [before, turn.since] == [None, 12.5]
+        turn.requeue()
+        assert (turn.since, turn.upstream) == (None, None)

@@ -312,9 +312,10 @@ async def test_134_no_key_hash_session_or_user_is_in_a_log_or_an_error() -> None
         front.stub.play(error(500, "own words"))
         answers.append(await front.fetch(ask(model="small"), headers=shown(RIGHT)))
         await front.settled()
-        records = [record.__dict__["fields"] for record in front.log.records if "fields" in record.__dict__]
-        ended = [fields["key"] for fields in records if "key" in fields]
-    assert ended == ["alice"] * (len(LET_IN) + 1)
+        told = [(record.getMessage(), record.__dict__.get("fields", {}).get("key")) for record in front.log.records]
+    assert [key for message, key in told if message == "request ended"] == ["alice"] * (len(LET_IN) + 1)
+    refused = [key for message, key in told if message == "request refused"]
+    assert refused == [None] * len(NOT_LET_IN) + ["bob", "alice"]
     seen = [front.log.text, *(f"{answer.headers} {answer.body!r}" for answer in answers)]
     hashes = [known.removeprefix("sha256:") for known in (ALICE.hash, SMALL.hash)]
     for secret in ("marker", "MARKER", *hashes, repr(digest(RIGHT))):

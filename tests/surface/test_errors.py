@@ -19,8 +19,10 @@ from fakes.parts import Dialect, Upstream
 from fakes.product import Answered, ask, fetch
 from slotline.core.errors import Busy, Invalid, SlotlineError
 from slotline.core.limits import Limits
-from slotline.gate.local import Berth, LocalGate
-from slotline.relay import Call, Relay
+from slotline.gate.local import LocalGate
+from slotline.gate.usher import Berth
+from slotline.passage import Call
+from slotline.relay import Relay
 from slotline.stub.script import Close, Comment, Error, ErrorForm, Hang, Head, Raw, Repeat, Script, Sleep, Text
 from slotline.stub.standard import (
     cut,

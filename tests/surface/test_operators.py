@@ -17,6 +17,7 @@ from fakes.checker import check
 from fakes.gateway import Front, Stream, fronted
 from fakes.product import Caller, ask
 from slotline.config import KeyConfig, ModelConfig, UpstreamConfig
+from slotline.core.history import History, Hour
 from slotline.core.keys import digest
 from slotline.core.limits import Limits
 from slotline.core.report import Gateway, Line, Request, SlotState, State
@@ -89,11 +90,12 @@ async def test_an_idle_gateway_tells_its_upstreams_and_free_slots() -> None:
     async with fronted(slots=2) as front:
         told = await state(front)
     assert told["requests"] == told["lines"] == []
-    assert set(told["gateway"]) == {"version", "started", "uptime_ms"}
+    assert set(told["gateway"]) == {"version", "started", "uptime_ms", "draining"}
     (box,) = told["upstreams"]
     assert (box["name"], box["kind"], box["state"], box["models"]) == ("box", "llama.cpp", "up", ["stub"])
     assert [slot["index"] for slot in box["slots"]["each"]] == [0, 1]
     assert (box["slots"]["total"], box["slots"]["free"], box["running"], box["waiting"]) == (2, 2, 0, 0)
+    assert (box["queue"], told["gateway"]["draining"]) == (8, False)
 
 
 async def test_who_runs_and_who_waits_is_told_with_slot_place_and_times() -> None:
@@ -115,6 +117,9 @@ async def test_who_runs_and_who_waits_is_told_with_slot_place_and_times() -> Non
         assert (waits["phase"], waits["upstream"], waits["running_ms"]) == ("waiting", None, None)
         assert (waits["position"], waits["queue_length"], waits["estimated_wait_ms"]) == (1, 1, None)
         assert (waits["surface"], waits["stream"], waits["class"]) == ("messages", True, "interactive")
+        assert runs["upstreams"] == waits["upstreams"] == ["box"]
+        assert waits["cause"].startswith("1 slot is held, for ")
+        assert waits["cause"] in waits["why"]
         assert waits["why"].startswith("waits for 0.")
         assert " at place 1 of 1 for box: 1 slot is held, for " in waits["why"]
 
@@ -147,6 +152,33 @@ async def test_a_request_is_followed_through_its_phases() -> None:
             assert thinks["why"].split(": ")[1] in {"thinking, 1 piece", "thinking, 2 pieces"}
             caller.reset()
         await front.settled()
+
+
+async def test_of_one_that_thinks_it_is_told_when_that_is_ended() -> None:
+    """By the upstream's cap, or by the request's own budget where that is smaller."""
+    own = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2048}
+    async with fronted(limits=Limits(poll=0.05, thinking_cap=4000)) as front:
+        for more, cap in (({}, 4000), (own, 1024)):
+            front.stub.play(THINKS)
+            async with front.calling({**ask(), **more}) as caller:
+                await until(front, "prefill")
+                await front.stub.until(lambda state: state.running == 1)
+                while front.stub.release() == 0:
+                    await front.get("/healthz")
+                (thinks,) = await until(front, "thinking")
+                (slot,) = (await state(front))["upstreams"][0]["slots"]["each"]
+                assert thinks["thinking_cap"] == slot["thinking_cap"] == cap
+                caller.reset()
+            await front.settled()
+
+
+async def test_a_gateway_that_drains_tells_so() -> None:
+    async with fronted() as front, crowded(front) as (running, waiting), asyncio.TaskGroup() as tasks:
+        tasks.create_task(front.relay.drain(10.0))
+        await waiting.answer()
+        assert (await state(front))["gateway"]["draining"] is True
+        front.stub.release()
+        await running.rest()
 
 
 async def test_an_upstream_that_says_nothing_is_told_with_what_that_means() -> None:
@@ -237,7 +269,9 @@ async def test_nothing_that_was_said_and_no_key_is_anywhere_in_it(token: str) ->
 # ---- who may see it --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "state"), ("GET", "events"), ("DELETE", f"requests/{UNKNOWN}")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "state"), ("GET", "events"), ("GET", "history"), ("DELETE", f"requests/{UNKNOWN}")]
+)
 async def test_what_is_the_operators_wants_the_token_also_of_those_who_have_a_key(
     method: str, path: str, token: str
 ) -> None:
@@ -318,6 +352,25 @@ async def test_how_a_request_ended_is_known_for_a_while() -> None:
         assert told["why"].startswith("ended 0.")
         assert told["last_upstream_byte_ms_ago"] is told["last_client_write_ms_ago"] is None
         assert told["ended_ms_ago"] >= 0
+
+
+async def test_the_last_hour_is_told_in_numbers() -> None:
+    async with fronted(queue=1) as front:
+        assert (await front.fetch()).status == 200
+        front.stub.play(error(500))
+        assert (await front.fetch()).status == 500
+        async with crowded(front):
+            assert (await front.fetch()).status == 529
+        await front.until(lambda: len(front.outcomes) == 5)
+        told = (await front.get("/api/history")).json()
+        async with asyncio.timeout(5):
+            while told["looks"]["slots"] == [None]:
+                told = (await front.get("/api/history")).json()
+    minutes = told["minutes"]
+    assert [minutes[each] for each in ("completed", "failed", "refused", "left")] == [[1], [1], [1], [2]]
+    assert minutes["pieces"] == [3 + 0 + 0 + 2]
+    assert minutes["wait_p50_ms"][0] <= minutes["wait_p95_ms"][0] < 5000
+    assert told["looks"]["slots"] == [1]
 
 
 # ---- ending one ------------------------------------------------------------------------------------------------------
@@ -472,6 +525,9 @@ class Still:
         lines = [Line(["an upstream"], 1)] * self.length
         return State(Gateway("1", 0, self.looks), [], lines, [])
 
+    def history(self) -> Hour:
+        return History(0.0).told(0.0)
+
     def request(self, id: str) -> Request | None:  # noqa: A002 - as the protocol has it
         return None
 
@@ -518,7 +574,7 @@ async def test_who_watches_and_does_not_read_is_cut_off() -> None:
                 await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("path", ["/api/state", "/api/events", f"/api/requests/{UNKNOWN}"])
+@pytest.mark.parametrize("path", ["/api/state", "/api/events", "/api/history", f"/api/requests/{UNKNOWN}"])
 async def test_other_methods_are_told_so(path: str) -> None:
     async with fronted() as front:
         assert (await front.get(path, "POST")).status == 405

@@ -15,7 +15,7 @@ from aiohttp import web
 from fakes.parts import Dialect
 from fakes.product import Answered, Caller
 from slotline.core.errors import Busy, Unreachable
-from slotline.relay import ClientGone
+from slotline.passage import ClientGone
 from slotline.surface.reply import HttpReply
 
 LONG = 30.0  # seconds that no test lasts

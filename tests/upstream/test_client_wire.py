@@ -40,6 +40,20 @@ async def test_a_request_has_our_own_headers_and_no_others() -> None:
     }
 
 
+async def test_the_trace_that_a_request_is_a_part_of_goes_with_it_and_takes_the_place_of_nothing() -> None:
+    trace = {"traceparent": "00-ab-cd-01", "accept": "x", "authorization": "y"}
+    async with (
+        Stub(tokens=1) as stub,
+        client(stub.url, api_key="hunter2") as upstream,
+        upstream.answer(chat(), headers=trace) as answer,
+    ):
+        await follow(answer)
+    (received,) = stub.requests
+    assert received.header("traceparent") == "00-ab-cd-01"
+    assert received.header("accept") == "text/event-stream, application/json"
+    assert received.header("authorization") == "Bearer hunter2"
+
+
 async def test_a_question_has_our_own_headers_and_no_others() -> None:
     async with Stub() as stub, client(stub.url, kind=None) as upstream:
         await upstream.look()

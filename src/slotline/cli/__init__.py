@@ -1,10 +1,12 @@
-"""The command line: one file per command."""
+"""The command line: one file per command, or a folder where it takes several."""
 
 from __future__ import annotations
 
 import click
 
 from slotline import __version__
+from slotline.cli.bench.command import bench
+from slotline.cli.chat.command import chat
 from slotline.cli.check import check
 from slotline.cli.engine import engine
 from slotline.cli.env import env
@@ -12,6 +14,7 @@ from slotline.cli.keys import keys
 from slotline.cli.serve import serve
 from slotline.cli.simulate import simulate
 from slotline.cli.stub import stub
+from slotline.cli.top.command import top
 from slotline.cli.why import why
 
 
@@ -21,5 +24,5 @@ def main() -> None:
     """The gateway in front of GPUs that people own: every LLM request gets a slot, or a place in line."""
 
 
-for command in (serve, check, stub, engine, keys, env, why, simulate):
+for command in (serve, check, stub, engine, keys, env, why, top, chat, bench, simulate):
     main.add_command(command)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import msgspec
@@ -26,7 +26,6 @@ from slotline.config import (
     api_key,
     embedded,
     find,
-    has_effect,
     read,
 )
 
@@ -58,13 +57,12 @@ def upstream_rows(config: Config) -> list[tuple[str, ...]]:
 
 
 def limit_rows(config: Config) -> list[tuple[str, ...]]:
-    """One row per limit that has an effect in this release, one column per upstream; see `limit_head`."""
+    """One row per limit, one column per upstream; see `limit_head`."""
     show = TABLES["upstream"].settings["queue_wait"].show
     in_line = (show(upstream.queue_wait) if upstream.queue_wait else "no limit" for upstream in config.upstreams)
     limits = [
         (key, *(setting.show(getattr(upstream.limits, key)) for upstream in config.upstreams))
         for key, setting in _LIMITS.settings.items()
-        if has_effect(f"upstream.limits.{key}")
     ]
     return [("queue_wait", *in_line), *limits]
 
@@ -122,19 +120,32 @@ def summary(config: Config) -> str:
     )
 
 
-def warnings(config: Config, environ: Mapping[str, str]) -> list[str]:
-    """What is right in the file and would still keep `serve` from starting here: secrets that the environment lacks."""
+def url_rows(url: str, prefix: str) -> list[tuple[str, str]]:
+    """Where to go with a gateway that listens at `url`."""
+    near = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")  # all addresses are none to go to
+    return [
+        ("dashboard", f"{near}/"),
+        ("chat", f"{near}/chat"),
+        ("metrics", f"{near}/metrics"),
+        ("Claude Code", f"ANTHROPIC_BASE_URL={near}"),
+        ("OpenAI clients", f"OPENAI_BASE_URL={near}/v1"),
+        ("a page of yours", f"{near}{prefix}/v1/messages"),
+    ]
+
+
+def unset(config: Config, environ: Mapping[str, str]) -> list[ConfigError]:
+    """What is right in the file and keeps `serve` from starting here: secrets that the environment lacks."""
     found = []
     for ask in (*(partial(api_key, upstream) for upstream in config.upstreams), partial(admin_token, config.admin)):
         try:
             ask(environ)
         except ConfigError as error:
-            found.append(f"{error.key}: {error.message}")
+            found.append(error)
     return found
 
 
 def as_json(config: Config) -> dict[str, Any]:
-    """The whole under the names of the file; durations in seconds, sizes in bytes; only limits that have an effect.
+    """The whole under the names of the file; durations in seconds, sizes in bytes.
 
     A key's hash is not in it.
     """
@@ -142,10 +153,9 @@ def as_json(config: Config) -> dict[str, Any]:
     for upstream in plain["upstream"]:
         upstream["kind"] = upstream["kind"] or "auto"
         upstream["slots"] = upstream["slots"] or "auto"
-        upstream["limits"] = {k: v for k, v in upstream["limits"].items() if has_effect(f"upstream.limits.{k}")}
     for key in plain["key"]:
         del key["hash"]
-    return {"ok": True, **{key: value for key, value in plain.items() if has_effect(key)}}
+    return {"ok": True, **plain}
 
 
 def error_as_json(error: ConfigError) -> dict[str, Any]:
@@ -169,18 +179,16 @@ def error_as_json(error: ConfigError) -> dict[str, Any]:
 def check(path: Path | None, *, probes: bool, wants_json: bool) -> None:
     """Read the configuration and print what it means.
 
-    Exit status 0: it is right; 1: it is not, or, with --probe, an upstream cannot be reached.
+    Exit status 0: it is right; 1: it is not, or a secret that it names is not set, or, with --probe, an upstream cannot
+    be reached.
     """
     try:
         config = configuration(path)
-        found = probe(config) if probes else ()
     except ConfigError as error:
-        click.echo(str(error), err=True)
-        if wants_json:
-            click.echo(msgspec.json.encode(error_as_json(error)))
-        sys.exit(1)
-    for warning in warnings(config, os.environ):
-        click.echo(f"warning: {warning}", err=True)
+        _fail([error], wants_json=wants_json)
+    if errors := unset(config, os.environ):
+        _fail(errors, wants_json=wants_json)
+    found = probe(config) if probes else ()
     if wants_json:
         seen = {"probe": [each.as_json() for each in found]} if probes else {}
         click.echo(msgspec.json.encode(as_json(config) | seen))
@@ -194,6 +202,15 @@ def check(path: Path | None, *, probes: bool, wants_json: bool) -> None:
         sys.exit(1)
 
 
+def _fail(errors: Sequence[ConfigError], *, wants_json: bool) -> NoReturn:
+    """All of `errors` for people, the first for a program."""
+    for error in errors:
+        click.echo(str(error), err=True)
+    if wants_json:
+        click.echo(msgspec.json.encode(error_as_json(errors[0])))
+    sys.exit(1)
+
+
 def _address(config: Config, upstream: UpstreamConfig) -> str:
     model = config.engine.model if config.engine is not None else ""
     return f"embedded: {model}" if upstream.url == ENGINE_URL else upstream.url
@@ -201,7 +218,8 @@ def _address(config: Config, upstream: UpstreamConfig) -> str:
 
 def _slots(upstream: UpstreamConfig) -> str:
     slots = "auto" if upstream.slots is None else str(upstream.slots)
-    return f"{slots}, one model" if upstream.one_model else slots
+    ways = [word for word, wanted in (("one model", upstream.one_model), ("affinity", upstream.affinity)) if wanted]
+    return ", ".join([slots, *ways])
 
 
 def _models(config: Config, upstream: str) -> str:

@@ -40,9 +40,18 @@ class Hangups:
     async def reload(self, gateway: Gateway) -> None:
         """Brings `gateway` to what the file says, whenever that is asked for, until cancelled."""
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._heard()
             await self._once(gateway)
+
+    async def pass_on(self, act: Callable[[], None]) -> None:
+        """Has `act` done in place of that: the files of others are read again."""
+        while True:
+            await self._heard()
+            act()
+
+    async def _heard(self) -> None:
+        await self._asked.wait()
+        self._asked.clear()
 
     def _remember(self, *_: object) -> None:
         self._early = True

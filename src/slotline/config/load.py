@@ -15,7 +15,6 @@ import msgspec
 from slotline.config.error import BadValue, ConfigError, shown_value
 from slotline.config.lines import KeyPath
 from slotline.config.nearest import nearest
-from slotline.config.not_yet import not_yet
 from slotline.config.origin import Origin
 from slotline.config.settings import Setting, flag, host, is_loopback, whole
 from slotline.config.tables import AUTO, TABLES, Table
@@ -117,23 +116,14 @@ def _table(origin: Origin, path: KeyPath, table: Table, raw: object) -> Values:
     for key in table.settings:
         if key in table.required and key not in found:
             raise origin.error(path, f"`{key}` is missing: every {table.heading} needs one.")
-    _refuse_not_yet(origin, path, raw, raw)
     return found
 
 
 def _value(origin: Origin, path: KeyPath, setting: Setting, raw: object) -> object:
     try:
-        found = setting.read(raw)
+        return setting.read(raw)
     except BadValue as bad:
         raise origin.error(path, bad.message, value=raw, nearest=bad.nearest) from None
-    _refuse_not_yet(origin, path, raw, found)
-    return found
-
-
-def _refuse_not_yet(origin: Origin, path: KeyPath, raw: object, found: object) -> None:
-    reason = not_yet(path, found)
-    if reason is not None:
-        raise origin.error(path, reason, value=msgspec.UNSET if isinstance(raw, dict) else raw)
 
 
 def _unknown(origin: Origin, path: KeyPath, table: Table | None, raw: object) -> ConfigError:
@@ -151,6 +141,9 @@ def _whole(origin: Origin, found: Values) -> Config:
         _check_names(origin, key, found.get(key, []))
     _check_hashes(origin, found.get("key", []))
     engine = _engine(found, upstreams)
+    if engine is not None and "cluster" in found:
+        message = "The embedded engine is one gateway's own: name upstreams that all gateways reach with [[upstream]]."
+        raise origin.error(("cluster",), message)
     if engine is not None:
         _add_engine(origin, engine, upstreams)
     for place, model in enumerate(models):
@@ -163,6 +156,8 @@ def _whole(origin: Origin, found: Values) -> Config:
             upstream["slots"] = None
         if upstream.get("kind") == AUTO:
             upstream["kind"] = None
+    for place, upstream in enumerate(upstreams):
+        _check_affinity(origin, ("upstream", place, "affinity"), upstream)
     parts = found | {"source": origin.file, "server": server, "upstream": upstreams, "engine": engine}
     return msgspec.convert(parts, Config)
 
@@ -230,6 +225,19 @@ def _check_aliases(origin: Origin, models: Sequence[Values]) -> None:
             if owner != model["name"]:
                 message = f'"{alias}" already means the model "{owner}".'
                 raise origin.error(("model", place, "aliases"), message, value=list(model["aliases"]))
+
+
+def _check_affinity(origin: Origin, path: KeyPath, upstream: Values) -> None:
+    """Without `pin_slots` nobody knows which slot holds what, and `one_model` has an order of its own."""
+    if not upstream.get("affinity"):
+        return
+    kind = upstream.get("kind")
+    if kind not in {None, Kind.LLAMA_CPP}:
+        raise origin.error(path, f'Only llama.cpp can be told in which slot to go on, and kind = "{kind}".', value=True)
+    if not upstream.get("pin_slots", True):
+        raise origin.error(path, "Needs pin_slots = true: else nobody knows which slot holds what.", value=True)
+    if upstream.get("one_model"):
+        raise origin.error(path, "Cannot be had together with one_model = true.", value=True)
 
 
 def _check_open(origin: Origin, server: ServerConfig, *, keys: bool) -> None:

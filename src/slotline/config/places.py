@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slotline.config.error import ConfigError
 from slotline.config.load import load
-from slotline.config.values import AdminConfig, Config, UpstreamConfig
+from slotline.config.values import AdminConfig, ClusterConfig, Config, UpstreamConfig
 
 FILE_NAME = "slotline.toml"
 
@@ -67,6 +67,11 @@ def admin_token(config: AdminConfig, environ: Mapping[str, str]) -> str | None:
     left without one unawares.
     """
     return _secret(config.token_env, environ, "[admin] token_env")
+
+
+def cluster_password(config: ClusterConfig, environ: Mapping[str, str]) -> str | None:
+    """The password of the server, None where none is configured. Raises `ConfigError` as the others do."""
+    return _secret(config.password_env, environ, "[cluster] password_env")
 
 
 def _secret(variable: str | None, environ: Mapping[str, str], key: str) -> str | None:

@@ -63,13 +63,15 @@ def whole(least: int, most: int | None = None) -> Setting:
     return Setting(read)
 
 
-def duration(*, zero: bool = False) -> Setting:
-    """Seconds. `zero`: whether "0s" has a meaning here."""
+def duration(*, zero: bool = False, least: float = 0.0) -> Setting:
+    """Seconds, not fewer than `least`. `zero`: whether "0s" has a meaning here."""
 
     def read(value: object) -> float:
         seconds = parse_duration(value)
         if not seconds and not zero:
             raise BadValue('Must be more than 0: nothing here is without a limit. A long one is "24h".')
+        if seconds < least:
+            raise BadValue(f'Must be at least "{show_duration(least)}".')
         return seconds
 
     return Setting(read, show=show_duration)
@@ -219,8 +221,8 @@ def redis_url(value: object) -> str:
     found = text(value)
     if not re.match(r"(rediss?://|unix:/)[^\s]+", found):
         raise BadValue('Must be "redis://HOST:PORT/DATABASE".')
-    if re.match(r"[a-z]+://[^/]*@", found):
-        raise BadValue("A secret never stands in the file.")
+    if re.match(r"[a-z]+://[^/]*@", found) or re.search(r"[?&]password=", found):
+        raise BadValue('A secret never stands in the file: name its environment variable with password_env = "…".')
     return found
 
 

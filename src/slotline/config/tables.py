@@ -105,6 +105,7 @@ UPSTREAM = Table(
         "queue": whole(0),
         "queue_wait": duration(zero=True),
         "pin_slots": Setting(s.flag),
+        "affinity": Setting(s.flag),
         "one_model": Setting(s.flag),
         "api_key_env": Setting(s.env_name),
     },
@@ -140,7 +141,12 @@ ADMIN = Table("[admin]", AdminConfig, {"token_env": Setting(s.env_name)})
 CLUSTER = Table(
     "[cluster]",
     ClusterConfig,
-    {"url": Setting(s.redis_url), "namespace": Setting(s.name), "lease": duration()},
+    {
+        "url": Setting(s.redis_url),
+        "namespace": Setting(s.name),
+        "lease": duration(least=1.0),
+        "password_env": Setting(s.env_name),
+    },
     required=frozenset({"url"}),
 )
 ENGINE = Table(

@@ -14,6 +14,10 @@ _SECRETS = frozenset(
 _SECRET_PLACES: Mapping[str, tuple[str, str]] = {  # heading → what to write instead, and its key
     "[[upstream]]": ('Put it into an environment variable and name that: api_key_env = "BOX1_KEY".', "api_key_env"),
     "[admin]": ('Put it into an environment variable and name that: token_env = "SLOTLINE_ADMIN".', "token_env"),
+    "[cluster]": (
+        'Put it into an environment variable and name that: password_env = "SLOTLINE_REDIS".',
+        "password_env",
+    ),
     "[[key]]": ("`slotline keys new NAME` makes a key and prints the hash that belongs here.", "hash"),
 }
 

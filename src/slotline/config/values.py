@@ -59,6 +59,8 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """0: as long as the client stays."""
     pin_slots: bool = True
     """Only where the kind of server has it: a conversation returns to the slot that still holds it."""
+    affinity: bool = False
+    """Whose conversation a free slot holds may go before others; see `slotline.core.affinity`. Needs `pin_slots`."""
     one_model: bool = False
     """Its models cannot be loaded together: what runs there at one time is of one model; see `slotline.core.swap`."""
     api_key_env: str | None = None
@@ -105,6 +107,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     url: str
     namespace: str = "slotline"
     lease: float = 15.0
+    password_env: str | None = None
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -101,25 +101,28 @@ class Crowd:
         who, cost = self._who(party), ticks(ticket.cost, party.weight)
         line.add(number, who, batch=party.batch)
         for pool in line.pools:
-            pool.add(who, number, cost, grants, batch=party.batch)
+            pool.add(who, number, cost, grants, party.weight, batch=party.batch)
         self.tickets[number] = ticket
         self.bytes += ticket.size
         return dict.fromkeys(self.lines) if drawn else self._moved_by(line, ticket, who)  # a new line divides pools
 
-    def remove(self, ticket: Ticket, granted: Room | None = None) -> Moved:
-        """`ticket` waits no more, because it leaves, or because it gets a slot of the room `granted`."""
+    def remove(self, ticket: Ticket, granted: Room | None = None, *, passes: bool = False) -> Moved:
+        """`ticket` waits no more, because it leaves, or because it gets a slot of the room `granted`.
+
+        `passes`: before others that stand before it, also of its own party, who stand further back for that.
+        """
         party, number = ticket.party, ticket.number
         who, line = self._who(party), self.lines[ticket.upstreams]
         line.remove(number, who, batch=party.batch)
         granting = self._pool_of[granted.name] if granted else None
         for pool in line.pools:
             if pool is granting:
-                pool.grant(who, number, ticks(ticket.cost, party.weight), batch=party.batch)
+                passes = pool.grant(who, number, ticks(ticket.cost, party.weight), batch=party.batch) or passes
             else:
                 pool.remove(who, number, batch=party.batch)
         del self.tickets[number]
         self.bytes -= ticket.size
-        if granted and granted.exclusive:  # it may have passed others of its own party, who stand further back for that
+        if passes or (granted and granted.exclusive):
             return {other.upstreams: None for other in line.meets}
         return self._moved_by(line, ticket, who)
 

@@ -14,6 +14,7 @@ from slotline.core.errors import SlotlineError
 from slotline.core.kind import Terms, Traits
 from slotline.core.openai.chunk import Progress
 from slotline.core.queue_frames import Told
+from slotline.core.record import Tokens
 
 
 class Exchange(Protocol):
@@ -100,6 +101,11 @@ class Dialect(Exchange, Protocol):
     @property
     def most(self) -> int | None:
         """The tokens that the answer may have at most, by the client's word; None: it says nothing about it."""
+        ...
+
+    @property
+    def tokens(self) -> Tokens:
+        """What the call has cost so far, as far as that is known."""
         ...
 
     def shelve(self) -> None:

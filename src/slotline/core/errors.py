@@ -158,6 +158,15 @@ class Cancelled(SlotlineError):
     outcome = Outcome.SHUTDOWN
 
 
+class SlotLost(SlotlineError):
+    """The gateway lost its lease in the cluster, and the slot went to others while the request ran."""
+
+    status = 503
+    anthropic_type = "overloaded_error"
+    outcome = Outcome.SHUTDOWN
+    retry_after = 5
+
+
 class ShuttingDown(SlotlineError):
     """The gateway is ending."""
 

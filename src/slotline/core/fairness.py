@@ -16,10 +16,17 @@ besides, by a share of what was used, up to the first of those who have been ser
 who all start level, would keep those out for ever. Estimates that were too high let it run ahead; so whoever comes back
 is never put behind all who wait.
 
+Newcomers start ahead of whoever owes something, and there may be no end of them. So all who come to wait after somebody
+count together as CROWD parties, and the weight of each as at most HEAVIER times its own: when they have been granted
+more than so many could have had before it by the rules above, its debt is forgiven, and it stands where it would if it
+had owed nothing, which is before them all. With no more than CROWD parties at a time, none of them that much heavier,
+this never happens. Nothing is forgiven on account of those who have been waiting all the time: against them it has what
+the weights say.
+
 A circle of keys may have circles of flows inside: the account of a key then is one of the outer circle, its tickets
 stand in the order that the inner one gives them, and the same rules hold in both.
 
-Virtual time is counted in whole ticks, so that two ways of adding it up never differ. Cost: a grant looks at one
+Virtual time is counted in whole ticks, so that two ways of adding it up never differ. Cost: a grant looks at the
 account of each who waits, and joining at none. A ticket's place is found with one binary search in each queue, over
 sums that are kept; leaving from the middle forgets those behind it, and they are added up again, in one pass at the
 speed of C, when somebody next asks. In a key with flows every change does so.
@@ -37,6 +44,12 @@ from typing import NamedTuple
 
 _SECOND = 1_000_000  # ticks
 _REMEMBERED = 4096  # accounts of those who neither wait nor run; with more, the oldest are forgotten
+
+CROWD = 8
+"""As so many parties those count, all together, who came to wait after somebody. Before the slots of one upstream so
+many are a crowd already; and who has used thirty seconds waits for four minutes of others, not for half an hour."""
+HEAVIER = 16
+"""So many times its own is the weight of one who came after it, at most, where a debt is to be forgiven."""
 
 Who = tuple[str, ...]
 """The names of an account from the outermost circle inwards: (key,) or (key, flow)."""
@@ -63,9 +76,27 @@ class Account(ABC):
     waiting may still be running then, and turn out to use more than was charged. That counts only as far as it goes
     beyond the point where the account came back, so everything is kept in two sums: `used` is all, and `since` starts
     at that point. The tag is the greater one.
+
+    Its *claim* begins when it comes back, and anew with every grant. `base` is where it stood then, or would have if it
+    had owed nothing; `passed` is what has been granted since then to those who came after that, in its own virtual
+    time, and `largest` the largest single cost in that. See `pass_by`.
     """
 
-    __slots__ = ("born", "fresh", "held", "returned", "since", "tag", "used")
+    __slots__ = (
+        "base",
+        "born",
+        "came",
+        "claim",
+        "fresh",
+        "held",
+        "largest",
+        "passed",
+        "returned",
+        "since",
+        "tag",
+        "used",
+        "weight",
+    )
 
     def __init__(self, grants: int) -> None:
         """`grants`: how many there have been of all, as in every argument of this name."""
@@ -73,6 +104,9 @@ class Account(ABC):
         self.born = self.returned = grants
         self.fresh = True  # it stands level, and has had nothing since it came back
         self.held = 0  # slots
+        self.weight = 1.0
+        self.base = self.passed = self.largest = 0
+        self.came = self.claim = 0  # the how-manieth coming of all in the circle was its own, was the last at its claim
 
     def come_back(self, level: int, grants: int) -> None:
         """Somebody waits again, after nobody did."""
@@ -81,13 +115,35 @@ class Account(ABC):
             self.used, self.since, self.returned = self.tag, level, grants
             self.tag = level
 
-    def charge(self, cost: int, who: Who) -> None:
-        """One of its tickets gets a slot, for an estimated `cost`."""
+    def claims(self, base: int, claim: int) -> None:
+        """Its claim begins."""
+        self.base, self.claim = base, claim
+        self.passed = self.largest = 0
+
+    def pass_by(self, cost: int, weight: float) -> bool:
+        """One who came after its claim gets a slot, for `cost` by its own `weight`; whether a debt is forgiven now.
+
+        Whoever starts level, at `base` or later, and goes first in the order, has had `tag` less `base` by then, and
+        one request more, of which it has only begun. So much CROWD parties could have, all together.
+        """
+        if weight > HEAVIER * self.weight:
+            cost = round(cost * weight / (HEAVIER * self.weight))
+        self.passed += cost
+        self.largest = max(self.largest, cost)
+        debt = self.tag - self.base
+        if debt <= 0 or self.passed <= CROWD * (debt + self.largest):
+            return False
+        self.used = self.since = self.tag = self.base
+        return True
+
+    def charge(self, cost: int, who: Who) -> bool:
+        """One of its tickets gets a slot, for an estimated `cost`. Whether a debt is forgiven inside."""
         self.used += cost
         self.since += cost
         self.fresh = False
         self.held += 1
         self.tag = max(self.used, self.since)
+        return False
 
     def settle(self, settlement: Settlement, who: Who) -> None:
         """A ticket used more than was charged, or less."""
@@ -103,7 +159,7 @@ class Account(ABC):
         """How many of its tickets wait."""
 
     @abstractmethod
-    def add(self, number: int, cost: int, who: Who, grants: int) -> None: ...
+    def add(self, number: int, cost: int, who: Who, grants: int, weight: float) -> None: ...
 
     @abstractmethod
     def remove(self, number: int, who: Who) -> None: ...
@@ -139,7 +195,7 @@ class Queue(Account):
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def add(self, number: int, cost: int, who: Who = (), grants: int = 0) -> None:
+    def add(self, number: int, cost: int, who: Who = (), grants: int = 0, weight: float = 1.0) -> None:
         """At the end, or where it stood if it has been there before."""
         if not self.numbers or number > self.numbers[-1]:
             self.numbers.append(number)
@@ -202,17 +258,17 @@ class Household(Account):
     def __len__(self) -> int:
         return self.flows.count
 
-    def charge(self, cost: int, who: Who) -> None:
+    def charge(self, cost: int, who: Who) -> bool:
         super().charge(cost, who)
-        self.flows.charge(who, cost)
+        return self.flows.charge(who, cost)
 
     def settle(self, settlement: Settlement, who: Who) -> None:
         super().settle(settlement, who)
         self.flows.settle(who, settlement)
         self._sums = []
 
-    def add(self, number: int, cost: int, who: Who, grants: int) -> None:
-        self.flows.add(who, number, cost, grants)
+    def add(self, number: int, cost: int, who: Who, grants: int, weight: float) -> None:
+        self.flows.add(who, number, cost, grants, weight=weight)
         self._sums = []
 
     def remove(self, number: int, who: Who) -> None:
@@ -263,34 +319,44 @@ def _count_before(sums: list[int], numbers: list[int], start: int, number: int) 
 class Circle:
     """Those who take turns. `who`: the names of an account, of which the first is one of this circle."""
 
-    __slots__ = ("_crowded", "accounts", "count", "time", "waiting")
+    __slots__ = ("_comings", "_crowded", "accounts", "count", "time", "waiting")
 
     def __init__(self) -> None:
         self.time = 0
         self.accounts: dict[str, Account] = {}
         self.waiting: dict[str, Account] = {}  # those with tickets that wait
         self.count = 0  # tickets that wait
+        self._comings = 0  # how often somebody came to wait
         self._crowded = 64  # accounts at which it is worth looking for ones to forget
 
     # ---- commands ----------------------------------------------------------------------------------------------------
 
-    def add(self, who: Who, number: int, cost: int, grants: int, barred: Container[str] = ()) -> None:
+    def add(
+        self,
+        who: Who,
+        number: int,
+        cost: int,
+        grants: int,
+        barred: Container[str] = (),
+        weight: float = 1.0,
+    ) -> None:
         """A ticket begins to wait. `grants`: see `Account`; `barred`: names that may have no slot at present."""
         name = who[0]
         account = self.accounts.get(name)
         if account is None:
             account = self._open(name, Queue(grants) if len(who) == 1 else Household(grants))
+        account.weight = weight
         if name not in self.waiting:
-            account.come_back(self._level(barred), grants)
+            self._come(account, grants, barred)
             self.waiting[name] = account
-        account.add(number, cost, who[1:], grants)
+        account.add(number, cost, who[1:], grants, weight)
         self.count += 1
 
     def admit(self, name: str, grants: int, barred: Container[str]) -> None:
         """`name` was barred and is not any more. Nothing is saved up by that either."""
         account = self.waiting.pop(name, None)
         if account is not None:
-            account.come_back(self._level(barred), grants)
+            self._come(account, grants, barred)
             self.waiting[name] = account
 
     def remove(self, who: Who, number: int) -> None:
@@ -301,11 +367,17 @@ class Circle:
         if not len(account):
             del self.waiting[who[0]]
 
-    def charge(self, who: Who, cost: int) -> None:
-        """A ticket is about to stop waiting because it got a slot."""
+    def charge(self, who: Who, cost: int, barred: Container[str] = ()) -> bool:
+        """A ticket is about to stop waiting because it got a slot. Whether somebody's debt is forgiven with that."""
         account = self.waiting[who[0]]
         self.time = max(self.time, account.tag)
-        account.charge(cost, who[1:])
+        account.claims(account.tag, self._comings)
+        forgiven = account.charge(cost, who[1:])
+        came, weight = account.came, account.weight
+        for name, other in self.waiting.items():
+            if other.claim < came and name not in barred and other.pass_by(cost, weight):
+                forgiven = True
+        return forgiven
 
     def settle(self, who: Who, settlement: Settlement) -> None:
         """See `Account.settle`. What was used of an account that has been forgotten since is forgotten, too."""
@@ -351,6 +423,13 @@ class Circle:
             yield from account.before(start, number, name)
 
     # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _come(self, account: Account, grants: int, barred: Container[str]) -> None:
+        level = self._level(barred)
+        self._comings += 1
+        account.come_back(level, grants)
+        account.came = self._comings
+        account.claims(level, self._comings)
 
     def _level(self, barred: Container[str]) -> int:
         """Where one who comes back stands: level with those who were just served, and never behind all who wait."""

@@ -14,10 +14,12 @@ naive model:
    all running that it may have may have none, and for rooms of one model at a time see `core.swap`.
 3. Order: each pool has one (`core.pool`, `core.fairness`), and a free slot goes to the first in it. Keys take turns, so
    that each that waits gets its share of the slot-seconds; in one key, or without keys, the order is that of arrival.
-   Each pool counts for itself: what a key uses of one upstream takes nothing from it at another.
+   Each pool counts for itself: what a key uses of one upstream takes nothing from it at another. Where there is
+   affinity, whose conversation the slot holds may go before the first, within bounds (`core.affinity`).
 4. Positions: 1 + the number of tickets that stand before this one in the order of any pool that may serve it. Where all
    lines are for the same upstreams that is exactly the number of grants before its own, plus one, if nobody else came
-   and all took as long as estimated. What a key may have running, and rooms of one model at a time, are left out of it.
+   and all took as long as estimated. What a key may have running, rooms of one model at a time, and affinity are left
+   out of it: whoever passes others moves none of them.
 5. Bounds: a ticket that would have to wait is refused at once when its key has as many waiting as it may, when as many
    wait, in the lines that it meets, as its upstreams together may have waiting, and when the bodies of all who wait
    anywhere would take too much memory.
@@ -27,17 +29,21 @@ naive model:
 7. Leaving is total: `leave` takes a ticket out whether it waits, was granted in this very moment, or runs; a second
    time it does nothing. A slot given back is granted on in the same command.
 
+All of it follows from the commands and their arguments, in their order: the same ones give the same grants in every
+process.
+
 Cost: see `core.fairness`. No command walks a line, but for those that change which upstreams there are, and a grant by
-a room of one model at a time.
+a room of one model at a time; where there is affinity, a grant looks at some dozens of those who wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 
 import msgspec
 
+from slotline.core.affinity import Affinity
 from slotline.core.allowance import Allowances
 from slotline.core.crowd import Crowd, Moved
 from slotline.core.errors import Busy, Withdrawn
@@ -77,12 +83,12 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class _Choice(msgspec.Struct, frozen=True):
-    """The next grant: whose turn it is, where, and whom it passes because their models are not there."""
+    """The next grant: whose turn it is, where, and whom it passes because what the others need is not there."""
 
     number: int
     room: Room
     passing: list[int]
-    merit: tuple[bool, int, bool, int, int]  # the lowest is granted first
+    merit: tuple[bool, int, bool, bool, int, int]  # the lowest is granted first
 
 
 class Lines:
@@ -94,20 +100,23 @@ class Lines:
         max_waiting: int | None = None,
         fair_by: FairBy = FairBy.KEY,
         exclusive: Collection[str] = (),
+        affinity: Collection[str] = (),
     ) -> None:
         """`rooms`: upstream → (slots, queue), in the order of preference among equally free upstreams.
 
         `max_waiting`: the bytes that all who wait may keep in memory together; None: without bound. `exclusive`: those
-        of the upstreams that run one model at a time.
+        of the upstreams that run one model at a time. `affinity`: those where who finds its conversation in a free slot
+        may go before others.
         """
         self._rooms = {
-            name: Room(name, slots, queue, rank, name in exclusive)
+            name: Room(name, slots, queue, rank, name in exclusive, name in affinity)
             for rank, (name, (slots, queue)) in enumerate(rooms.items())
         }
         self._running: dict[Ticket, tuple[Room, int]] = {}  # where, and by which grant of all
         self._keys = Allowances()
         self._crowd = Crowd(self._rooms, self._running, self._keys.barred, flows=fair_by is FairBy.FLOW)
         self._swaps = Swaps()
+        self._affinity = Affinity()
         self._last_number = 0
         self._grants = 0
         self._max_waiting = max_waiting
@@ -124,6 +133,7 @@ class Lines:
         cost: float = 1.0,
         model: str = "",
         number: int | None = None,
+        chain: Sequence[int] = (),
     ) -> tuple[Ticket, Changes]:
         """A new ticket, granted at once when a slot is free for it. The arguments are those of `Ticket`.
 
@@ -139,8 +149,8 @@ class Lines:
         self._check_bounds(upstreams, size, party, model)
         if number is None:
             number = self._last_number = self._last_number + 1
-        ticket = Ticket(number, upstreams, size, party, cost, model)
-        return ticket, self._fill(now, self._put_in(ticket))
+        ticket = Ticket(number, upstreams, size, party, cost, model, chain)
+        return ticket, self._fill(now, self._put_in(ticket, now))
 
     def leave(self, ticket: Ticket, now: float) -> Changes:
         """`ticket` is gone, whatever it was doing; those behind it move up, or its slot is granted on."""
@@ -154,6 +164,7 @@ class Lines:
         if run is None:
             return Changes()
         room, grant = run
+        self._affinity.rise(ticket, room)
         moved = self._crowd.settle(ticket, room, grant, now - room.running.pop(ticket))
         if self._keys.end_run(ticket.party):
             moved |= self._crowd.admit(ticket.party.key, self._grants)
@@ -170,8 +181,8 @@ class Lines:
         others = frozenset(name for name in ticket.upstreams - {run[0].name} if self._takes_in(name))
         if not others:
             return None
-        again = Ticket(ticket.number, others, ticket.size, ticket.party, ticket.cost, ticket.model)
-        moved = self._put_in(again)
+        again = msgspec.structs.replace(ticket, upstreams=others)
+        moved = self._put_in(again, now)
         changes = self.release(ticket, now)
         return again, Changes(changes.grants, self._where_somebody_waits(moved | dict.fromkeys(changes.moved)))
 
@@ -181,27 +192,57 @@ class Lines:
             raise ValueError(f"slots must not be negative, got {slots}")
         room = self._rooms[upstream]
         room.slots = 0 if room.retired else slots
+        self._affinity.settle(room)
         return self._fill(now, {})
 
     def bound(self, max_waiting: int | None) -> None:
         """From now on those who wait may keep so many bytes in memory together. Whoever waits already stays."""
         self._max_waiting = max_waiting
 
+    # ---- commands for a line that goes on from a picture of itself ---------------------------------------------------
+
+    def count_to(self, number: int) -> None:
+        """Whoever joins from now on gets a number above this one."""
+        self._last_number = max(self._last_number, number)
+
+    def readmit(self, ticket: Ticket, now: float) -> Changes:
+        """`ticket` waits at its number, whatever the bounds: it was let in once. Raises ValueError where one does."""
+        if ticket.number in self._crowd.tickets:
+            raise ValueError(f"number {ticket.number} waits already")
+        self._check_upstreams(ticket.upstreams)
+        self.count_to(ticket.number)
+        return self._fill(now, self._put_in(ticket, now))
+
+    def resume(self, ticket: Ticket, upstream: str, since: float) -> None:
+        """`ticket` has had a slot of `upstream` since then, whatever the cap: it was granted to it once."""
+        self._check_upstreams(ticket.upstreams)
+        self.count_to(ticket.number)
+        room = self._rooms[upstream]
+        self._put_in(ticket, since)
+        self._seat(ticket, room, since)
+
     # ---- commands that change which upstreams there are --------------------------------------------------------------
 
-    def add(self, upstream: str, slots: int, queue: int, now: float, *, exclusive: bool = False) -> Changes:
+    def add(
+        self, upstream: str, slots: int, queue: int, now: float, *, exclusive: bool = False, affinity: bool = False
+    ) -> Changes:
         """A new upstream, or one that was retired. Raises ValueError for one that is there."""
         if self._takes_in(upstream):
             raise ValueError(f"there is an upstream {upstream!r}")
         rank = 1 + max((other.rank for other in self._rooms.values()), default=0)
         room = self._rooms.setdefault(upstream, Room(upstream, slots, queue, rank))
-        room.slots, room.queue, room.exclusive, room.retired = slots, queue, exclusive, False
+        room.slots, room.queue, room.retired = slots, queue, False
+        room.exclusive, room.affinity = exclusive, affinity
         return self._fill(now, self._renew())
 
-    def change(self, upstream: str, queue: int, now: float, *, exclusive: bool = False) -> Changes:
+    def change(
+        self, upstream: str, queue: int, now: float, *, exclusive: bool = False, affinity: bool = False
+    ) -> Changes:
         """From now on so many may wait for `upstream`. Whoever waits already stays."""
         room = self._rooms[upstream]
-        room.queue, room.exclusive = 0 if room.retired else queue, exclusive
+        room.queue = 0 if room.retired else queue
+        room.exclusive, room.affinity = exclusive, affinity
+        self._affinity.settle(room)
         return self._fill(now, {})
 
     def retire(self, upstream: str, now: float) -> tuple[Changes, tuple[Ticket, ...]]:
@@ -211,6 +252,7 @@ class Lines:
         """
         room = self._rooms[upstream]
         room.slots, room.queue, room.retired = 0, 0, True
+        self._affinity.settle(room)
         waiting = list(self._crowd.tickets.values())
         stranded = tuple(ticket for ticket in waiting if not any(map(self._takes_in, ticket.upstreams)))
         for ticket in stranded:
@@ -224,6 +266,13 @@ class Lines:
         if self._waits(ticket):
             return Phase.WAITING
         return Phase.RUNNING if ticket in self._running else Phase.GONE
+
+    def holding(self, ticket: Ticket) -> tuple[str, float] | None:
+        """Of which upstream `ticket` has a slot, and since when; None if it has none."""
+        if ticket not in self._running:
+            return None
+        room, _ = self._running[ticket]
+        return room.name, room.running[ticket]
 
     def place(self, ticket: Ticket) -> Place:
         """Where a waiting ticket stands now. Raises KeyError for one that does not wait."""
@@ -292,16 +341,18 @@ class Lines:
         """Whether a newcomer gets a slot of `room` at once; of one model at a time, only if nobody waits there."""
         return room.free > 0 and (not room.exclusive or (room.takes(model) and not self._crowd.pool(room).count))
 
-    def _put_in(self, ticket: Ticket) -> Moved:
+    def _put_in(self, ticket: Ticket, now: float) -> Moved:
         moved = self._crowd.add(ticket, self._grants)
+        self._affinity.wait(ticket.number, now)
         if self._keys.begin_wait(ticket.party):
             moved |= self._crowd.admit(ticket.party.key, self._grants)
         return moved
 
-    def _take_out(self, ticket: Ticket, granted: Room | None = None) -> Moved:
-        moved = self._crowd.remove(ticket, granted)
+    def _take_out(self, ticket: Ticket, granted: Room | None = None, *, passes: bool = False) -> Moved:
+        moved = self._crowd.remove(ticket, granted, passes=passes)
         self._keys.end_wait(ticket.party)
         self._swaps.forget(ticket.number)
+        self._affinity.forget(ticket.number)
         return moved
 
     # ---- granting ----------------------------------------------------------------------------------------------------
@@ -309,22 +360,28 @@ class Lines:
     def _fill(self, now: float, moved: Moved) -> Changes:
         """Grants while there is a free slot and someone who may have it (rules 1, 2 and 3)."""
         grants: list[Grant] = []
-        while (choice := self._next()) is not None:
+        while (choice := self._next(now)) is not None:
             ticket, room = self._crowd.tickets[choice.number], choice.room
-            moved |= self._take_out(ticket, room)
-            self._swaps.note(choice.passing)
-            self._keys.begin_run(ticket.party)
-            self._grants += 1
-            self._running[ticket] = room, self._grants
-            room.running[ticket] = now
-            room.model = ticket.model
+            (self._swaps if room.exclusive else self._affinity).note(choice.passing)
+            moved |= self._seat(ticket, room, now, passes=bool(choice.passing))
             grants.append(Grant(ticket, room.name))
         self._rest()
         if self._stale and self._tidy():
             moved = dict.fromkeys(self._crowd.lines)
         return Changes(tuple(grants), self._where_somebody_waits(moved))
 
-    def _next(self) -> _Choice | None:
+    def _seat(self, ticket: Ticket, room: Room, now: float, *, passes: bool = False) -> Moved:
+        """`ticket`, which waits, has a slot of `room` from `now` on. `passes`: others stand before it."""
+        moved = self._take_out(ticket, room, passes=passes)
+        self._keys.begin_run(ticket.party)
+        self._grants += 1
+        self._running[ticket] = room, self._grants
+        room.running[ticket] = now
+        room.model = ticket.model
+        self._affinity.sit(ticket, room)
+        return moved
+
+    def _next(self, now: float) -> _Choice | None:
         """Where it is somebody's turn in several pools, who came first is granted first, and by the freest room.
 
         Whoever passes others is granted last.
@@ -332,24 +389,34 @@ class Lines:
         best: _Choice | None = None
         for pool in self._crowd.pools:
             if pool.count:
-                for choice in self._choices(pool):
+                for choice in self._choices(pool, now):
                     if best is None or choice.merit < best.merit:
                         best = choice
         return best
 
-    def _choices(self, pool: Pool) -> Iterator[_Choice]:
+    def _choices(self, pool: Pool, now: float) -> Iterator[_Choice]:
         """For each room of `pool` that has a free slot, whose turn it is there."""
         free = [room for room in pool.rooms if room.free > 0]
         first = pool.first() if free else None
         if first is None:
             return
-        tickets = self._crowd.tickets
         for room in free:
-            turn = self._swaps.choose(room, pool.eligible(), tickets) if room.exclusive else (first, [])
+            turn = self._turn(room, pool, first, now)
             if turn is not None:
                 number, passing = turn
-                swaps = room.exclusive and room.model not in {None, tickets[number].model}
-                yield _Choice(number, room, passing, (bool(passing), number, swaps, -room.free, room.rank))
+                ticket = self._crowd.tickets[number]
+                swaps = room.exclusive and room.model not in {None, ticket.model}
+                cold = room.affinity and not self._affinity.is_warm(room, ticket)
+                merit = (bool(passing), number, swaps, cold, -room.free, room.rank)
+                yield _Choice(number, room, passing, merit)
+
+    def _turn(self, room: Room, pool: Pool, first: int, now: float) -> tuple[int, list[int]] | None:
+        """Whose turn it is at a free slot of `room`, and whom that one passes; `first` stands first in the order."""
+        if room.exclusive:
+            return self._swaps.choose(room, pool.eligible(), self._crowd.tickets)
+        if self._affinity.holds_anything(room):
+            return self._affinity.choose(room, first, pool.turns(), self._crowd.tickets, now)
+        return first, []
 
     def _rest(self) -> None:
         """Where a slot is free and nobody waits, nobody was kept from anything: what was used is forgotten."""

@@ -11,6 +11,7 @@ so that the order of those who wait is known at every moment, to the last of the
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from itertools import chain
 
 from slotline.core.fairness import Circle, Queue, Settlement, Who
 from slotline.core.room import Room
@@ -41,10 +42,10 @@ class Pool:
 
     # ---- commands ----------------------------------------------------------------------------------------------------
 
-    def add(self, who: Who, number: int, cost: int, grants: int, *, batch: bool) -> None:
+    def add(self, who: Who, number: int, cost: int, grants: int, weight: float = 1.0, *, batch: bool) -> None:
         """A ticket begins to wait."""
         self.count += 1
-        self.circles[batch].add(who, number, cost, grants, self._barred)
+        self.circles[batch].add(who, number, cost, grants, self._barred, weight)
 
     def remove(self, who: Who, number: int, *, batch: bool) -> None:
         """A ticket waits no more: it left, or is served elsewhere."""
@@ -53,11 +54,12 @@ class Pool:
         if not self.circles[True].count:
             self.passed = 0
 
-    def grant(self, who: Who, number: int, cost: int, *, batch: bool) -> None:
-        """A ticket waits no more, because it gets a slot of this pool."""
-        self.circles[batch].charge(who, cost)
+    def grant(self, who: Who, number: int, cost: int, *, batch: bool) -> bool:
+        """A ticket waits no more, because it gets a slot of this pool. Whether others have changed places with that."""
+        changed = self.circles[batch].charge(who, cost, self._barred)
         self.passed = 0 if batch else self.passed + 1
         self.remove(who, number, batch=batch)
+        return changed
 
     def settle(self, who: Who, settlement: Settlement, *, batch: bool) -> None:
         """What was charged for a slot was not what it comes to."""
@@ -105,6 +107,15 @@ class Pool:
     def eligible(self) -> Iterator[int]:
         """As `order`, without those who may have no slot at present."""
         return self.order(self._barred)
+
+    def turns(self) -> Iterator[int]:
+        """The class whose turn it is, first to last, without those who may have no slot at present."""
+        due = self.passed >= PASSED
+        order = self.circles[due].order(self._barred)
+        first = next(order, None)
+        if first is None:
+            return (number for _, number, _ in self.circles[not due].order(self._barred))
+        return (number for _, number, _ in chain([first], order))
 
     def ahead_of(self, who: Who, number: int, *, batch: bool) -> Iterator[tuple[Who, Queue, int]]:
         """For each queue of its class, how many in it stand before this ticket."""

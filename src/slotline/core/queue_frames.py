@@ -21,6 +21,11 @@ KEEP_ALIVE = b": keep-alive\n\n"
 """A comment: every SSE parser drops it, and it keeps proxies and read timers awake."""
 
 
+def comment(text: str) -> bytes:
+    """A comment that says something, to people and to tools that look; `text` is one line."""
+    return f": {text}\n\n".encode()
+
+
 class QueueForm(StrEnum):
     """How a waiting caller is told its place."""
 

@@ -46,6 +46,21 @@ class Kept:
         number, _ = self._places.pop(request, (None, 0.0))
         return number
 
+    def find(self, request: bytes, now: float, seconds: float) -> int | None:
+        """As `take`, but the place is still kept, and only found if that began less than `seconds` ago."""
+        self.forget(now)
+        number, since = self._places.get(request, (None, 0.0))
+        return number if since + seconds > now else None
+
+    def give_up(self, number: int) -> None:
+        """Somebody stands at this place again."""
+        for request in [request for request, (kept, _) in self._places.items() if kept == number]:
+            del self._places[request]
+
+    def all(self) -> list[tuple[bytes, int, float]]:
+        """Each request, its number, and since when its place is kept."""
+        return [(request, number, since) for request, (number, since) in self._places.items()]
+
     def forget(self, now: float) -> None:
         """Gives up the places whose time is over."""
         while self._places:

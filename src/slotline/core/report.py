@@ -39,6 +39,7 @@ class SlotState(StrEnum):
     ANSWERING = "answering"
     ENDING = "ending"
     DRAINING = "draining"  # its request was ended before its time, and the upstream may still work on it
+    ELSEWHERE = "elsewhere"  # its request came by another gateway with the same line
     OUTSIDE = "outside"  # it works for somebody who did not come through this gateway
     DOWN = "down"  # the upstream is out of order
 
@@ -61,6 +62,7 @@ class Slot(msgspec.Struct, frozen=True):
     prompt: Prompt | None = None
     thought: int = 0
     pieces: int = 0
+    thinking_cap: int | None = None
 
 
 class Slots(msgspec.Struct, frozen=True):
@@ -86,6 +88,7 @@ class Upstream(msgspec.Struct, frozen=True):
     slots: Slots
     running: int
     waiting: int  # who may be served by it
+    queue: int  # how many of those there may be
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -102,8 +105,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     model: str  # as the client named it
     surface: str  # the route below `/v1/`
     upstream: str | None
+    upstreams: Sequence[str]  # who may serve it: the line that it stands in
     phase: Phase
     why: str  # a sentence without its subject: "waits for 12 s at place 3 of 5 …"
+    cause: str | None = None  # of that, what stands in its way
     position: int | None = None
     queue_length: int | None = None
     estimated_wait_ms: int | None = None
@@ -116,6 +121,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     prompt: Prompt | None = None
     pieces: int  # of the answer: text, reasoning, parts of tool calls
     thought: int  # … of which reasoning
+    thinking_cap: int | None = None  # after so many of those its reasoning is ended
     bytes: int  # written to the client
     last_upstream_byte_ms_ago: int | None = None
     last_client_write_ms_ago: int | None = None
@@ -129,6 +135,7 @@ class Gateway(msgspec.Struct, frozen=True):
     version: str
     started: int
     uptime_ms: int
+    draining: bool = False  # it is about to end: nobody is let in
 
 
 class State(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -22,6 +23,7 @@ class Ticket(msgspec.Struct, frozen=True, eq=False):
     party: Party = NOBODY
     cost: float = 1.0  # slot-seconds, as far as they can be foretold
     model: str = ""  # what it runs; it matters where only one model at a time can
+    chain: Sequence[int] = ()  # its conversation, as `core.seats` compares them; it matters where there is affinity
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +35,7 @@ class Room:
     queue: int
     rank: int = 0  # among equally free ones the lowest is preferred
     exclusive: bool = False  # one model at a time: whatever runs here runs the same
+    affinity: bool = False  # whose conversation a free slot holds may go before others; see `core.affinity`
     model: str | None = None  # of the ticket that was granted last, where it is exclusive
     retired: bool = False  # it takes nobody any more, and is gone with the last ticket that runs in it
     running: dict[Ticket, float] = field(default_factory=dict)  # ticket → when it was granted, in the caller's clock

@@ -47,12 +47,28 @@ class Seats:
         seat.taken, seat.chain = True, chain
         return slot
 
+    def claim(self, slot: int, chain: Chain) -> bool:
+        """This slot, for a conversation that sits there already; False if it is taken."""
+        seat = self._seat(slot)
+        if seat.taken:
+            return False
+        seat.taken, seat.chain = True, chain
+        return True
+
     def give(self, slot: int) -> None:
         """The slot is free again, and still holds what was said in it; twice is harmless."""
         seat = self._seat(slot)
         if seat.taken:
             self._clock += 1
             seat.taken, seat.freed = False, self._clock
+
+    def holds(self, chain: Chain) -> bool:
+        """Whether a free slot holds some of this conversation, and not only what stands before all messages."""
+        start = chain[:2]
+        return any(
+            slot < self.count and not seat.taken and shared(seat.chain[:2], start) > 1
+            for slot, seat in self._seats.items()
+        )
 
     def taken(self) -> frozenset[int]:
         """The slots in use."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -33,6 +33,7 @@ class Ask:
     model: str = ""
     run: Run = UNSEEN
     place: int | None = None
+    chain: Callable[[], Sequence[int]] = tuple
 
 
 class Turn:
@@ -54,6 +55,8 @@ class Turn:
         "_wake",
         "ask",
         "joined",
+        "seat",
+        "since",
         "ticket",
         "upstream",
     )
@@ -61,7 +64,7 @@ class Turn:
     def __init__(
         self,
         ask: Ask,
-        join: Callable[[Turn], None],
+        join: Callable[[Turn], Awaitable[None]],
         leave: Callable[[Turn], None],
         retry: Callable[[Turn], bool],
     ) -> None:
@@ -79,6 +82,8 @@ class Turn:
         self.ticket: Ticket | None = None
         self.joined = 0.0
         self.upstream: str | None = None
+        self.since: float | None = None
+        self.seat: int | None = None  # the id of the slot, where the gate deals those out
 
     async def __aenter__(self) -> Self:
         """Joins the line.
@@ -86,7 +91,7 @@ class Turn:
         Raises Busy when it is full, LimitReached when the party has as many waiting as it may, Withdrawn when its
         upstreams are no more, and ShuttingDown when the gate is closed.
         """
-        self._join(self)
+        await self._join(self)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -141,15 +146,15 @@ class Turn:
         self._news.append(told)
         self._rouse()
 
-    def grant(self, upstream: str) -> None:
-        """The slot is there, on `upstream`; what was not told yet need not be told any more."""
-        self.upstream = upstream
+    def grant(self, upstream: str, now: float | None = None) -> None:
+        """The slot is there, on `upstream`, since `now`; what was not told yet need not be told any more."""
+        self.upstream, self.since = upstream, now
         self._stop_timer()
         self._rouse()
 
     def requeue(self) -> None:
         """The slot was given up; what is told from here on is told anew."""
-        self.upstream = None
+        self.upstream = self.since = self.seat = None
         self._told = 0
         self._news.clear()
 
@@ -158,6 +163,11 @@ class Turn:
         if self.upstream is None:
             self._error = error
             self._rouse()
+
+    def revoke(self, error: SlotlineError) -> None:
+        """Takes the slot away from a turn that may not even know yet that it had it."""
+        self.upstream = None
+        self.end(error)
 
     def limit(self, seconds: float, error: SlotlineError) -> None:
         """Ends the wait with `error` when no slot was granted within `seconds`."""

@@ -9,26 +9,30 @@ from operator import attrgetter
 from aiohttp import web
 
 from slotline.core.queue_frames import QueueForm
-from slotline.surface import completions, health, messages, models, operators, responses
+from slotline.surface import completions, health, messages, models, operators, pages, responses
 from slotline.surface.auth import guard
 from slotline.surface.call import identity
 from slotline.surface.errors import REQUEST_ID, Handler, errors
+from slotline.surface.metrics import metrics
+from slotline.surface.outcomes import outcomes
 from slotline.surface.ports import Ports, Settings
 
 
-def application(ports: Ports) -> web.Application:
-    """The whole surface as one aiohttp application."""
+def application(ports: Ports, pace: operators.Pace | None = None) -> web.Application:
+    """The whole surface as one aiohttp application. `pace`: of the stream of states."""
     settings = ports.settings
     app = web.Application(
-        middlewares=[_identify, errors, guard(ports)],
+        middlewares=[_identify, errors, outcomes(ports), guard(ports)],
         client_max_size=settings.max_body,
         handler_args={"auto_decompress": False},  # a compressed body is refused, in our words, and not unpacked first
     )
     app.on_response_prepare.append(_sign)
     app.router.add_get("/healthz", health.healthz)
     app.router.add_get("/readyz", partial(health.readyz, ports))
-    app.router.add_route("HEAD", "/", health.hello)
-    operators.mount(app, ports)
+    if ports.observer is not None:
+        app.router.add_get("/metrics", partial(metrics, ports.observer))
+    pages.mount(app)
+    operators.mount(app, ports, pace or operators.Pace())
     _mount(app.router, ports, settings.prefix, attrgetter("queue_frames"))
     _mount(app.router, ports, "", attrgetter("root_queue_frames"))
     return app

@@ -12,9 +12,10 @@ from slotline.core.errors import Forbidden, Invalid, NotFound, TooLarge
 from slotline.core.models import Model, unknown
 from slotline.core.patience import longest_wait
 from slotline.core.rejoin import sameness
-from slotline.relay import Call
+from slotline.passage import Call
 from slotline.surface.auth import caller, may_use, offered
 from slotline.surface.errors import REQUEST_ID
+from slotline.surface.outcomes import CARRIED, MODEL, NAMED, SPAN
 from slotline.surface.ports import Ports
 from slotline.surface.reply import HttpReply
 
@@ -32,10 +33,12 @@ async def served(ports: Ports, request: web.Request, named: str) -> Model:
 
     Every route that asks a model begins here, before it looks closer at the request and before anything is acquired.
     """
+    request[NAMED] = named
     try:
         model = await ports.catalogue.resolve(named)
     except NotFound:
         raise unknown(named, offered(ports, request)) from None
+    request[MODEL] = model.name
     if not may_use(request, named, model):
         raise Forbidden(f"model: this key may not use {named[:200]!r}")
     return model
@@ -71,6 +74,8 @@ async def carry(
         sameness=sameness(who, dialect.route, raw) if settings.rejoin else None,
         retried=_is_retry(request),
         surface=request.path.rpartition("/v1/")[2],
+        name=model.name,
+        span=request.get(SPAN),
     )
     reply = HttpReply(
         request,
@@ -80,6 +85,7 @@ async def carry(
         client_write=ports.catalogue.client_write(model),
         pulse=pulse,
     )
+    request[CARRIED] = True
     await ports.relay.carry(call, reply)
     if reply.response is None:  # the client left before anything could be written to it
         return web.Response(status=499)

@@ -38,7 +38,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as foreign:
         if foreign.status < 400:
             raise
-        error = _translated(request, foreign)
+        error = translated(request, foreign)
         allowed = foreign.headers.get("allow")
     except Exception:  # noqa: BLE001 - the boundary of the routes that do not go through the relay
         _log.exception("request %s: a fault of the gateway itself", request[REQUEST_ID])
@@ -50,7 +50,8 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     return response
 
 
-def _translated(request: web.Request, foreign: web.HTTPException) -> SlotlineError:
+def translated(request: web.Request, foreign: web.HTTPException) -> SlotlineError:
+    """What the HTTP library says of a request that it does not pass on, in our words."""
     match foreign.status:
         case 404:
             return NotFound(f"{request.method} {request.path}: there is no such route")

@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from slotline.core.errors import Cancelled, NotFound
+from slotline.core.history import Hour
 from slotline.core.queue_frames import KEEP_ALIVE
 from slotline.core.report import Request, State
 from slotline.surface.auth import admin, may_see
@@ -40,6 +41,7 @@ def mount(app: web.Application, ports: Ports, pace: Pace = Pace()) -> None:
     app.on_shutdown.append(board.close)
     app.router.add_get("/api/state", partial(state, ports))
     app.router.add_get("/api/events", partial(events, ports, board), allow_head=False)
+    app.router.add_get("/api/history", partial(history, ports))
     app.router.add_get("/api/requests/{id}", partial(one, ports))
     app.router.add_delete("/api/requests/{id}", partial(end, ports))
 
@@ -108,6 +110,12 @@ async def events(ports: Ports, board: Board, request: web.Request) -> web.Stream
         return stream
 
 
+async def history(ports: Ports, request: web.Request) -> web.Response:
+    """`GET /api/history`."""
+    admin(request, ports)
+    return _json(ports.overview.history())
+
+
 async def one(ports: Ports, request: web.Request) -> web.Response:
     """`GET /api/requests/{id}`, for operators and for whoever sent the request."""
     told = ports.overview.request(request.match_info["id"])
@@ -142,6 +150,6 @@ def _frame(told: State) -> tuple[_News, bytes]:
     return (told.upstreams, told.lines, told.requests), b"data: %b\n\n" % msgspec.json.encode(told)
 
 
-def _json(told: State | Request | None, status: int = 200) -> web.Response:
+def _json(told: State | Hour | Request | None, status: int = 200) -> web.Response:
     headers = {"cache-control": "no-store"}
     return web.Response(status=status, body=msgspec.json.encode(told), content_type="application/json", headers=headers)

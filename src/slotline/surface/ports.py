@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from multidict import CIMultiDictProxy
+
+from slotline.core.history import Hour
 from slotline.core.keys import Keyring
 from slotline.core.kind import Traits
 from slotline.core.models import Model
 from slotline.core.queue_frames import QueueForm
+from slotline.core.record import Record, Span
 from slotline.core.report import Request, State
 from slotline.relay import Relay
 
@@ -87,8 +91,28 @@ class Overview(Protocol):
         """Everything, as it is now."""
         ...
 
+    def history(self) -> Hour:
+        """The last hour in numbers."""
+        ...
+
     def request(self, id: str) -> Request | None:  # noqa: A002 - it is the id
         """One request: where it stands, or how it ended, if that is not long ago. None for one that is not known."""
+        ...
+
+
+class Observer(Protocol):
+    """Who counts, logs and traces; see `slotline.observe.observer`."""
+
+    def begin(self, method: str, surface: str, headers: CIMultiDictProxy[str]) -> Span | None:
+        """A request has come; its part in a trace, None where there are no traces."""
+        ...
+
+    def ended(self, record: Record) -> None:
+        """It has its outcome; told once for each request."""
+        ...
+
+    async def exposition(self, accept: str) -> tuple[bytes, str]:
+        """All numbers, in the form that the header `accept` asks for, and the content type of that."""
         ...
 
 
@@ -110,3 +134,5 @@ class Ports:
     """Who may ask; empty: anybody who reaches the port."""
     admin: bytes | None = field(default=None, repr=False)
     """The SHA-256 of the operator's token; None: an operator is who asks from this machine."""
+    observer: Observer | None = None
+    """Who is told of requests; None: nobody."""

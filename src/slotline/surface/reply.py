@@ -15,7 +15,7 @@ from aiohttp import web
 
 from slotline.core.dialect import Dialect
 from slotline.core.errors import SlotlineError
-from slotline.relay import ClientGone
+from slotline.passage import ClientGone
 from slotline.surface.errors import error_response
 
 STREAM_HEADERS = {
@@ -31,7 +31,7 @@ _STEP = 1 << 16
 
 
 class HttpReply:
-    """See `slotline.relay.Reply`. Times in seconds."""
+    """See `slotline.passage.Reply`. Times in seconds."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """One inference server, spoken to over HTTP: chat requests as streams of events, bounded in every silence.
 
-Nothing of the client's reaches the server but the body that the dialect made: no header, no cookie, no address. Errors
-of the HTTP library are translated here, and nowhere else.
+Nothing of the client's reaches the server but the body that the dialect made: no header, no cookie, no address; where
+requests are traced, the identity of the trace. Errors of the HTTP library are translated here, and nowhere else.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import errno
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from types import SimpleNamespace, TracebackType
+from types import MappingProxyType, SimpleNamespace, TracebackType
 from typing import Self
 
 import aiohttp
@@ -41,6 +41,7 @@ _log = logging.getLogger(__name__)
 CHAT = "/v1/chat/completions"
 _JSON = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
 _OURS = {"user-agent": "slotline"}
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _KEEPALIVE = 4.0
 """Seconds for which a connection waits for its next request: less than the 5 s after which llama-server and uvicorn
 (vLLM, SGLang) close one, so that hardly ever a request meets a connection that is being closed."""
@@ -150,6 +151,7 @@ class UpstreamClient:
         *,
         route: str = CHAT,
         patient: bool = False,
+        headers: Mapping[str, str] = _NO_HEADERS,
     ) -> AsyncIterator[Answer]:
         """Sends a request; see `slotline.conversation.Upstream`."""
         limits, now = self.limits, asyncio.get_running_loop().time()
@@ -157,7 +159,7 @@ class UpstreamClient:
         try:
             async with Deadline(silence.deadline, silence.overdue) as deadline:
                 call = Call(silence, deadline, slot, saw)
-                response = await self._head(_Sent(route, body), call, patient=patient)
+                response = await self._head(_Sent(route, body, headers), call, patient=patient)
                 self._vigil.answered(call)
                 try:
                     ender = partial(self._end_reasoning, body)
@@ -172,7 +174,7 @@ class UpstreamClient:
 
     @property
     def closed_since(self) -> float | None:
-        """See `slotline.relay.Upstream`."""
+        """See `slotline.conversation.Upstream`."""
         return self.tenancy.closed_since
 
     @property
@@ -180,9 +182,11 @@ class UpstreamClient:
         """See `slotline.conversation.Upstream`."""
         return self.tenancy.remembers
 
-    def seat(self, chain: Sequence[int], hold: Callable[[], Callable[[], None]]) -> AbstractContextManager[Seat]:
+    def seat(
+        self, chain: Sequence[int], hold: Callable[[], Callable[[], None]], only: int | None = None
+    ) -> AbstractContextManager[Seat]:
         """A slot for a conversation; see `slotline.conversation.Upstream`."""
-        return self.tenancy.seat(chain, hold)
+        return self.tenancy.seat(chain, hold, only)
 
     async def _end_reasoning(self, body: bytes, completion: str | None, passed: str) -> bool:
         """See `slotline.conversation.Answer.end_reasoning`."""
@@ -257,7 +261,7 @@ class UpstreamClient:
                 return await self._session.post(
                     self._address.url(sent.route),
                     data=payload(sent.body),
-                    headers=_JSON | self._credentials,
+                    headers={**sent.headers, **_JSON, **self._credentials},
                     timeout=connecting(connect),
                     allow_redirects=False,
                     trace_request_ctx=trace,
@@ -295,6 +299,7 @@ class _Sent:
 
     route: str
     body: bytes
+    headers: Mapping[str, str]
 
 
 class _NotSent(Unreachable):

@@ -54,6 +54,8 @@ class Tenancy:
     drain: float  # seconds; 0: a slot is never kept out of use
     clock: Callable[[], float]
     resized: Callable[[int], None] = lambda _: None
+    elsewhere: Callable[[], tuple[frozenset[int], int]] = lambda: (frozenset(), 0)
+    """The slots that gateways with the same line have here: their ids, as far as they are known, and how many."""
     breaker: Breaker = field(default_factory=Breaker)
     draining: list[Draining] = field(default_factory=list)  # the oldest first
     closed_since: float | None = None  # when the breaker took all slots away; None while there are some
@@ -65,7 +67,7 @@ class Tenancy:
     _outside: frozenset[int] = frozenset()  # ids of slots that others use
     _suspected: int = 0  # outsiders in the reading before
     _version: int = 0  # grows with every change of who sits where
-    _told: int | None = None
+    _told: tuple[object, ...] | None = None
     _woken: Callable[[], None] = lambda: None
     _risen: Callable[[], None] = lambda: None
 
@@ -98,7 +100,7 @@ class Tenancy:
         return self._version
 
     def attach(self, resized: Callable[[int], None]) -> None:
-        """From now on `resized` is told how many slots may be used; at once, and with every change."""
+        """From now on `resized` is told how many slots may be used; at once, and with every change of them."""
         self.resized, self._told, self._risen = resized, None, lambda: None
         self._tell()
 
@@ -203,14 +205,16 @@ class Tenancy:
         if reading.slots is None:
             return True
         if draining.slot is None:
-            return version == self._version and (reading.busy or 0) <= self.seated - len(self.draining)
+            ours = self.seated - len(self.draining) + self.elsewhere()[1]
+            return version == self._version and (reading.busy or 0) <= ours
         return not any(slot.busy for slot in reading.slots if slot.id == draining.slot)
 
     def _see_outside(self, busy: frozenset[int]) -> None:
         """What works and is not ours. Two readings must agree: a slot is busy for a moment longer than its answer."""
-        taken = self._seats.taken()
+        others, sharing = self.elsewhere()
+        taken = self._seats.taken() | others
         self._outside = busy - taken  # some of ours may be among them, those that the server found a slot for
-        count = max(0, len(self._outside) - (self.seated - len(taken)))
+        count = max(0, len(self._outside) - (self.seated + sharing - len(taken)))
         self.outsiders, self._suspected = min(count, self._suspected), count
         self._tell()
 
@@ -241,6 +245,7 @@ class Tenancy:
             self.closed_since = None
         elif self.closed_since is None:
             self.closed_since = self.clock()
-        if self.allowed != self._told:
-            self._told = self.allowed
+        told = (self.allowed, len(self.numbers), tuple(self.outside) if self.remembers else ())
+        if told != self._told:
+            self._told = told
             self.resized(self.allowed)

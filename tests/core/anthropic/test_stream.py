@@ -22,6 +22,7 @@ from slotline.core.anthropic import errors, events
 from slotline.core.anthropic.answer import Answer
 from slotline.core.anthropic.stream import MessageStream
 from slotline.core.errors import Protocol, SlotlineError, StreamClosedEarly, UpstreamStatus
+from slotline.core.record import Tokens
 
 DONE = "[DONE]"
 
@@ -338,6 +339,48 @@ def test_usage_is_there_also_when_the_upstream_gives_none() -> None:
         run(say("hi", finish="stop", usage={"completion_tokens": None}), DONE, input_tokens=9).usage["input_tokens"]
         == 9
     )
+
+
+@pytest.mark.parametrize(
+    ("chunks", "tokens"),
+    [
+        ([], Tokens()),
+        ([say("hi"), say("ho")], Tokens(output=2, reasoning=0)),
+        ([say(reasoning="a"), say("hi")], Tokens(output=2, reasoning=1)),
+        ([say("hi", usage={"prompt_tokens": 100, "completion_tokens": 7})], Tokens(100, None, 7, 0)),
+        ([say("hi", usage={"prompt_tokens": 5}), say("ho", usage={"prompt_tokens": 9})], Tokens(9, None, 2, 0)),
+        ([say("hi", usage={"prompt_tokens": -5})], Tokens(0, None, 1, 0)),
+        ([{"prompt_progress": {"total": 90, "cache": 20, "processed": 50}}], Tokens(50, 20)),
+        (
+            [
+                {"prompt_progress": {"total": 90, "cache": 20, "processed": 90}},
+                say(reasoning="a"),
+                say("hi", usage={"prompt_tokens": 91, "completion_tokens": 1}),
+            ],
+            Tokens(91, 20, 1, 1),
+        ),
+        (
+            [
+                say(
+                    "hi",
+                    usage={
+                        "prompt_tokens": 100,
+                        "completion_tokens": 70,
+                        "prompt_tokens_details": {"cached_tokens": 40},
+                        "completion_tokens_details": {"reasoning_tokens": 3},
+                    },
+                )
+            ],
+            Tokens(100, 40, 70, 3),
+        ),
+    ],
+)
+def test_what_an_answer_cost_is_the_upstreams_count_and_else_what_came(chunks: list[Any], tokens: Tokens) -> None:
+    """Never the estimate that clients are told while nobody has counted."""
+    one = machine(input_tokens=1234)
+    for chunk in chunks:
+        one.feed(json.dumps(chunk).encode())
+    assert one.tokens == tokens
 
 
 @pytest.mark.parametrize("key", ["reasoning", "reasoning_content"])

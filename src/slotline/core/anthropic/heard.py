@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from slotline.core.anthropic.stream import MessageStream
 from slotline.core.openai.chunk import Progress
+from slotline.core.record import Tokens
 
 
 class Heard:
@@ -33,6 +34,10 @@ class Heard:
     @property
     def progress(self) -> Progress | None:
         return self._messages.progress
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._messages.tokens
 
     @property
     def completion(self) -> str | None:

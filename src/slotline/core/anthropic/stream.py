@@ -28,6 +28,7 @@ from slotline.core.anthropic.transitions import TABLE, Input, State, Step
 from slotline.core.errors import Protocol, StreamClosedEarly, UpstreamFailure, UpstreamStatus
 from slotline.core.openai.chunk import Choice, Delta, Progress, ToolCall, Usage, decode
 from slotline.core.openai.errors import explain
+from slotline.core.record import Tokens
 
 _ORDINARY = frozenset({"stop", "eos", "tool_calls", "function_call"})
 _REFUSED = frozenset({"content_filter", "refusal"})
@@ -94,6 +95,7 @@ class MessageStream:
         self._cached_tokens = 0
         self._output_tokens = 0
         self._thinking_tokens: int | None = None
+        self._told = Tokens()  # by the upstream; the four above hold what clients are told
 
     def __repr__(self) -> str:
         return f"<MessageStream {self._message_id} {self._state.name} index={self._index} finish={self._finish}>"
@@ -122,6 +124,19 @@ class MessageStream:
             output_tokens=self._output_tokens,
             cache_read_input_tokens=self._cached_tokens,
             output_tokens_details=msgspec.UNSET if thinking is None else to.OutputDetails(thinking),
+        )
+
+    @property
+    def tokens(self) -> Tokens:
+        """What the answer cost: by the upstream's own count; where it gave none, by what has come. No estimates."""
+        told, read = self._told, self.progress
+        output = self.pieces or None if told.output is None else told.output
+        thought = self.thought if told.reasoning is None else told.reasoning
+        return Tokens(
+            input=read.processed if told.input is None and read is not None else told.input,
+            cached=read.cache if told.cached is None and read is not None else told.cached,
+            output=output,
+            reasoning=None if output is None else min(thought, output),
         )
 
     def feed(self, data: bytes) -> list[to.Event]:
@@ -295,6 +310,13 @@ class MessageStream:
             self._cached_tokens = max(0, usage.cached_tokens)
         if usage.thinking_tokens is not None:
             self._thinking_tokens = max(0, usage.thinking_tokens)
+        told = self._told
+        self._told = Tokens(
+            told.input if usage.prompt_tokens is None else self._input_tokens,
+            told.cached if usage.cached_tokens is None else self._cached_tokens,
+            told.output if usage.completion_tokens is None else self._output_tokens,
+            self._thinking_tokens,
+        )
 
     # ---- the ends ----------------------------------------------------------------------------------------------------
 

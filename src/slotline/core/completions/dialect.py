@@ -21,6 +21,7 @@ from slotline.core.completions.through import Through, chat_chunk, text_chunk
 from slotline.core.kind import Terms, Traits
 from slotline.core.openai.attachments import pending, settled
 from slotline.core.queue_frames import QueueForm
+from slotline.core.record import Tokens
 
 _DONE = b"data: [DONE]\n\n"
 
@@ -177,6 +178,10 @@ class TextDialect(_Completion):
     def thought(self) -> int:
         """None of it, so that no cap on reasoning ends it."""
         return 0
+
+    @property
+    def tokens(self) -> Tokens:
+        return msgspec.structs.replace(super().tokens, reasoning=0)
 
     @property
     def thinking_budget(self) -> int | None:

@@ -14,6 +14,7 @@ from slotline.core.kind import Terms, Traits
 from slotline.core.openai.chunk import Progress, decode
 from slotline.core.openai.errors import explain
 from slotline.core.queue_frames import QueueForm
+from slotline.core.record import Tokens
 
 
 class EmbeddingsDialect(Front):
@@ -27,6 +28,7 @@ class EmbeddingsDialect(Front):
     thinking_budget: int | None = None
     most: int | None = 1
     notes: Sequence[str] = ()
+    tokens = Tokens()
 
     def __init__(self, raw: bytes, *, request_id: str, form: QueueForm) -> None:
         self._asked = parse_plain(raw)
@@ -52,9 +54,11 @@ class EmbeddingsDialect(Front):
     def feed(self, data: bytes) -> bytes:
         """The whole answer. Raises UpstreamStatus for an error in its place, Protocol for what is no JSON object."""
         if self._answer is None:
-            failure = decode(data).failure
-            if failure is not None:
+            told = decode(data)
+            if (failure := told.failure) is not None:
                 raise explain(failure.status, data, "application/json")
+            if told.usage is not None:
+                self.tokens = Tokens(input=told.usage.prompt_tokens, cached=told.usage.cached_tokens)
             self._answer = data
         return b""
 

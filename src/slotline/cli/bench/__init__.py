@@ -1,0 +1,1 @@
+"""`slotline bench`: load and latency of a gateway that runs."""

@@ -1,0 +1,1 @@
+"""`slotline chat`: a small terminal chat."""

@@ -1,0 +1,1 @@
+"""`slotline top`: the live terminal view."""
