@@ -10,6 +10,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
+RUN = $(PY)
 NODE := tests/e2e/node
 CODE := src tests docs $(wildcard benchmarks)
 # The clients that people use, each in an environment of its own: no pin of theirs can be in the way of another's.
@@ -48,13 +49,15 @@ run: $(VENV)/run.stamp  ## set up everything and start the gateway with the embe
 .PHONY: test
 test: setup lint  ## set up everything that the tests need, check the code, run all tests; ARGS="-k line"
 	$(call say,tests)
-	@$(VENV)/bin/coverage erase
-	@status=0; $(VENV)/bin/coverage run -m pytest -n $(WORKERS) --dist loadfile $(ARGS) || status=$$?; \
-	if [ $$status = 1 ]; then \
+	@$(RUN) -m pytest -n $(WORKERS) --dist loadfile $(ARGS) || { status=$$?; [ $$status = 1 ] || exit $$status; \
 	echo '── what failed, once more and alone: many tests bound real waits, and a busy machine can miss one'; \
-	status=0; $(VENV)/bin/coverage run -m pytest --last-failed --last-failed-no-failures none $(ARGS) || status=$$?; fi; \
-	$(VENV)/bin/coverage combine --quiet && $(VENV)/bin/coverage report; \
-	exit $$status
+	$(RUN) -m pytest --last-failed --last-failed-no-failures none $(ARGS); }
+
+.PHONY: coverage
+coverage:  ## the same tests, and what of the code they reach; a third slower
+	@$(VENV)/bin/coverage erase
+	@status=0; $(MAKE) --no-print-directory test RUN='$(VENV)/bin/coverage run' || status=$$?; \
+	$(VENV)/bin/coverage combine --quiet && $(VENV)/bin/coverage report; exit $$status
 
 .PHONY: test-clients
 test-clients: setup $(CLIENT_ENVS)  ## many more clients against the gateway (2 GB of them), and docs/clients.md anew

@@ -49,6 +49,13 @@ async def test_an_end_is_remembered_counted_and_logged(caplog: pytest.LogCapture
     assert [record.getMessage() for record in caplog.records] == ["request ended"]
 
 
+async def test_what_is_noted_again_and_again_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    call = Call("req_1", "alias", Dialect(notes=["odd", "odder", *["odd"] * 1000]), frozenset(), "target", 7)
+    Stand().witness.ended(passage(granted=94.0, call=call), Outcome.COMPLETED, None)
+    assert [record.__dict__["fields"]["notes"] for record in caplog.records] == ["odd; odder"]
+
+
 @pytest.mark.parametrize(
     ("moment", "more", "name", "value"),
     [

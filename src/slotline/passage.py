@@ -109,6 +109,7 @@ class Passage:
     spoke: float | None = None  # when the first of them came that was no reasoning
     idle: float | None = None  # seconds from the moment its slot was free until it went out, if it had stood in line
     place: int | None = None  # the one that was kept for it, until it stands there
+    trouble: str | None = None  # of the line, as it was last told
     gave_up: bool = False  # it was in line for longer than its client waits
     retried: bool = False  # its first upstream could not be reached, and it was tried elsewhere
     beside: asyncio.TaskGroup | None = None  # what goes on beside the request itself

@@ -183,8 +183,8 @@ class Relay:
         passage = Passage(call, reply, self._clock())
         self._passages[call.id] = passage
         self._empty.clear()
-        self._noted(passage, Moment.ARRIVED)
         try:
+            self._noted(passage, Moment.ARRIVED)
             async with asyncio.TaskGroup() as tasks:
                 passage.beside = tasks
                 heart = tasks.create_task(reply.beat()) if call.dialect.stream else None
@@ -206,24 +206,24 @@ class Relay:
         than its client does is out of it. A client that sends more than is taken in while it is served is cut off:
         nobody would see it leave.
         """
-        told: str | None = None
         while True:
             await asyncio.sleep(_PATROL)
-            if self._gate.trouble != told:
-                told = self._gate.trouble
-                self._tell_trouble(told)
+            trouble = self._gate.trouble
             for passage in list(self._passages.values()):
                 passage.reply.check()
                 if passage.granted is None:
+                    self._tell_trouble(passage, trouble)
                     self._check_upstreams(passage)
                     self._check_patience(passage)
 
-    def _tell_trouble(self, trouble: str | None) -> None:
-        """Those who wait hear why their places stand still, and when they do not any more."""
-        news = comment(f"the line stands still: {trouble}" if trouble else "the line moves on")
-        for passage in self._passages.values():
-            if passage.granted is None and passage.call.dialect.stream and passage.beside is not None:
-                passage.beside.create_task(_tell(passage.reply, lambda: news))
+    def _tell_trouble(self, passage: Passage, trouble: str | None) -> None:
+        """One that waits hears why its place stands still, and when it does not any more."""
+        if passage.ending or passage.beside is None:
+            return
+        if passage.trouble != trouble and passage.call.dialect.stream:
+            news = comment(f"the line stands still: {trouble}" if trouble else "the line moves on")
+            passage.beside.create_task(_tell(passage.reply, lambda: news))
+        passage.trouble = trouble
 
     def _check_upstreams(self, passage: Passage) -> None:
         servers = [self._upstreams[name] for name in passage.call.upstreams if name in self._upstreams]
@@ -245,7 +245,7 @@ class Relay:
     def lapse(self) -> None:
         """The slots of all who run are others' by now: they end."""
         for passage in list(self._passages.values()):
-            if passage.granted is not None:
+            if passage.granted is not None and not passage.complete:
                 passage.stop(SlotLost("the gateway lost its lease, and the slot went to others"))
 
     async def drain(self, grace: float) -> None:

@@ -67,7 +67,7 @@ def _record(passage: Passage, outcome: Outcome, error: SlotlineError | None) -> 
         pieces=passage.pieces,
         capped=passage.capped,
         tokens=dialect.tokens,
-        notes="; ".join(dialect.notes) or None,
+        notes="; ".join(dict.fromkeys(dialect.notes)) or None,  # an upstream may earn the same one with each event
         error=error,
         span=call.span,
     )

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from fakes.gateway import fronted
-from slotline.cli.asking import Asker, NoAnswer, key_option, models, question, unserved, words
+from slotline.cli.asking import Asker, NoAnswer, first_model, key_option, models, question, unserved, words
 from slotline.cli.hearing import Begun, Done, Failed, Fault, Heard, Opened, Progress, Queued, Text, Thinking, Usage
 from slotline.config import KeyConfig
 from slotline.core.keys import digest
@@ -121,6 +121,7 @@ async def test_models_are_listed_and_looked_up_with_the_key() -> None:
     async with fronted(keys=keys) as front:
         url = front.url
         assert await asyncio.to_thread(models, url, "sl-a") == ["stub"]
+        assert await asyncio.to_thread(first_model, url, "sl-a") == "stub"
         assert await asyncio.to_thread(unserved, url, "sl-a", "stub") is None
         assert await asyncio.to_thread(unserved, url, "sl-a", "a/b?c") == (
             "model: 'a/b?c' is not served here; the models are: stub"
@@ -164,3 +165,15 @@ def test_a_body_has_only_what_was_asked_for() -> None:
 def test_a_connection_that_failed_has_its_reason_in_words() -> None:
     assert words(aiohttp.ServerDisconnectedError()) == "Server disconnected"
     assert words(aiohttp.ClientPayloadError()) == "ClientPayloadError"
+
+
+async def test_a_stream_that_says_nothing_for_long_is_taken_for_lost() -> None:
+    """A connection may be dead without a sign, as after a night in a closed laptop."""
+    async with fronted() as front, Asker(front.url, None, silence=0.3) as asker:
+        front.stub.play(held(3))
+        async with front.streaming(hello("first")):
+            *_, last = await heard(asker, hello())
+            assert isinstance(last, Failed)
+            assert last.fault is Fault.BROKEN
+            assert "nothing was heard for 0.3 s" in last.message
+            front.stub.release()

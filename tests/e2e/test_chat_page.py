@@ -336,6 +336,9 @@ async def test_a_gateway_that_wants_a_key_is_given_one(browser: Browser) -> None
     async with fronted(keys=(key,)) as front, page(browser, f"{front.url}/chat", allowed=("401",)) as opened:
         await expect(opened.locator("#key-form")).to_be_visible()
         await expect(opened.locator("#key")).to_be_focused()
+        await opened.fill("#key", "sl-wröng\u200b")  # no header can carry that
+        await opened.press("#key", "Enter")
+        assert not await opened.evaluate("document.getElementById('key').validity.valid")
         await opened.fill("#key", "sl-wrong")
         await opened.press("#key", "Enter")
         await expect(opened.locator("#key-why")).to_contain_text("not one of this gateway's")
@@ -489,9 +492,13 @@ async def test_code_is_copied_as_it_is(browser: Browser) -> None:
     async with played(browser) as (opened, server):
         await opened.context.grant_permissions(["clipboard-read", "clipboard-write"])
         await answer(await asked(opened, server), "```py\na < b\n  c\n```\n")
+        await opened.clock.install()
         await opened.click("text=Copy >> nth=0")
         await expect(opened.locator("[data-copy]")).to_have_text("Copied")
+        await opened.click("[data-copy]")
         assert await opened.evaluate("navigator.clipboard.readText()") == "a < b\n  c\n"
+        await opened.clock.run_for(5_000)
+        assert await opened.inner_text("[data-copy]") == "Copy"
 
 
 # ---- the conversation ------------------------------------------------------------------------------------------------

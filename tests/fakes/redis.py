@@ -35,6 +35,7 @@ class RedisServer:
             self._program,
             *("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", ""),
             *("--appendonly", "yes" if keep else "no", "--appendfsync", "always"),
+            *("--repl-diskless-sync-delay", "0"),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
@@ -44,6 +45,10 @@ class RedisServer:
                     await client.ping()
                     return
                 await asyncio.sleep(0.01)
+
+    def client(self) -> aioredis.Redis:
+        """A connection of the test's own."""
+        return aioredis.Redis.from_url(self.url)
 
     async def kill(self) -> None:
         """It is gone at once; what it did not have on disk, too."""

@@ -200,6 +200,13 @@ def test_nothing_that_a_client_wrote_moves_the_cursor(named: str) -> None:
     assert all(each.isprintable() for each in text.replace("\n", ""))
 
 
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_a_model_is_named_no_longer_than_names_are(stream: io.StringIO) -> None:
+    """A client may call it by as much as a body holds."""
+    refused = dataclasses.replace(DONE, arrived=None, named="m" * 10_000, outcome=Outcome.INVALID)
+    assert told(refused, stream).count("m" * 200) == 1
+
+
 def test_an_exception_keeps_its_lines_on_a_terminal() -> None:
     terminal = Terminal()
     log.set_up(stream=terminal)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+from collections.abc import Iterator
 
 import pytest
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from fakes.numbers import OPEN, Numbers
 from slotline.core.errors import Outcome
@@ -98,6 +103,8 @@ async def test_both_forms_are_read_by_the_official_parsers_and_tell_the_same(acc
         ("application/openmetrics-text", "application/openmetrics-text"),
         ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3", "application/openmetrics"),
         ("text/html", "text/plain; version=0.0.4"),
+        ("application/openmetrics-text; version=abc", "text/plain; version=0.0.4"),
+        ("text/plain; version=1.0.x; escaping=\udce9", "text/plain; version=0.0.4"),
     ],
 )
 async def test_the_form_is_the_one_asked_for(accept: str, content_type: str) -> None:
@@ -181,3 +188,23 @@ async def test_the_process_tells_of_itself() -> None:
     seen = await told(Metrics(list))
     assert seen.sum("process_resident_memory_bytes") > 1 << 20
     assert seen.series("python_info")
+
+
+async def test_those_who_ask_at_once_get_few_pages_and_each_is_read_after_it_was_asked_for() -> None:
+    class Counting(Collector):
+        reads = 0
+
+        def collect(self) -> Iterator[Metric]:
+            self.reads += 1
+            yield GaugeMetricFamily("reads", "So far.", self.reads)
+
+    counting = Counting()
+    metrics = Metrics(list)
+    metrics.add(counting)
+    before = counting.reads
+    pages = await asyncio.gather(*(metrics.exposition("text/plain") for _ in range(50)))
+    assert counting.reads - before <= 2
+    assert len(set(pages)) <= 2
+    page, _ = await metrics.exposition("text/plain")
+    assert f"reads {counting.reads:.1f}" in page.decode()
+    assert counting.reads - before <= 3

@@ -24,7 +24,7 @@ from slotline.core.report import Gateway, Line, Request, SlotState, State
 from slotline.stub import Stub
 from slotline.stub.script import Head, Hold, Progress, Reasoning, Script, Text
 from slotline.stub.standard import error, hang, held, ok
-from slotline.surface.operators import Pace, mount
+from slotline.surface.operators import Board, Pace, mount
 from slotline.surface.ports import Ports
 
 PROMPT, ANSWER = "a-marker-in-the-prompt", "token-0"
@@ -561,6 +561,24 @@ async def test_where_nothing_changes_there_are_signs_of_life_alone() -> None:
         assert overview.looks > 3
         overview.length = 1
         assert (await seen(watcher))["lines"] == [{"upstreams": ["an upstream"], "length": 1}]
+
+
+async def test_a_state_that_takes_long_to_look_up_is_looked_up_less_often() -> None:
+    """Nobody's stream may stand still for it most of the time."""
+    now = 100.0
+
+    class Slow(Still):
+        def state(self) -> State:
+            nonlocal now
+            now += 0.3
+            return super().state()
+
+    overview = Slow()
+    board = Board(overview, Pace(every=0.5), lambda: now)
+    for _ in range(100):
+        board.show()
+        now += 0.1
+    assert overview.looks == 2
 
 
 async def test_who_watches_and_does_not_read_is_cut_off() -> None:

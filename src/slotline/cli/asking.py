@@ -6,6 +6,7 @@ of their own name: so it does not matter where the gateway has its prefix.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from http.client import HTTPException
@@ -23,6 +24,7 @@ from slotline.cli.running import ask as get
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _WITHIN: Final = 10.0  # seconds for a connection, and for the list of models
+_SILENCE: Final = 60.0  # seconds: a gateway that is there says something in a stream every ten, if it is set to no more
 KEY: Final = "SLOTLINE_KEY"
 _HEADERS: Final = {
     "content-type": "application/json",
@@ -67,15 +69,36 @@ def question(
     return msgspec.json.encode(body)
 
 
-class Asker:
-    """The gateway at `url`, asked with `key` where it wants one. Only inside of `async with`."""
+async def _pieces(answer: aiohttp.ClientResponse, silence: float) -> AsyncGenerator[bytes]:
+    """The body as it comes. Raises TimeoutError where a stream says nothing: a connection may be dead without a sign.
 
-    def __init__(self, url: str, key: str | None) -> None:
+    An answer in one piece may be silent for as long as it takes.
+    """
+    limit = silence if answer.content_type == "text/event-stream" else None
+    while True:
+        try:
+            async with asyncio.timeout(limit):
+                piece = await answer.content.readany()
+        except TimeoutError:
+            raise TimeoutError(f"nothing was heard for {limit:g} s") from None
+        if not piece:
+            return
+        yield piece
+
+
+class Asker:
+    """The gateway at `url`, asked with `key` where it wants one. Only inside of `async with`.
+
+    `silence`: seconds after which a stream that says nothing is taken for lost.
+    """
+
+    def __init__(self, url: str, key: str | None, silence: float = _SILENCE) -> None:
         self._url = url
+        self._silence = silence
         self._headers = _HEADERS | bearer(key)
 
     async def __aenter__(self) -> Self:
-        # No limit on an answer, nor on silence: how long a line is, is nobody's to say. As many connections as calls.
+        # No limit on an answer: how long a line is, is nobody's to say. As many connections as calls.
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_WITHIN)
         self._session = aiohttp.ClientSession(timeout=limits, connector=aiohttp.TCPConnector(limit=0))
         return self
@@ -95,7 +118,7 @@ class Asker:
                 reading = _reading(answer)
                 if answer.status == 200:
                     yield _opened(answer)
-                async for piece in answer.content.iter_any():
+                async for piece in _pieces(answer, self._silence):
                     for heard in reading.feed(piece):
                         yield heard
                     if reading.strange:
@@ -141,6 +164,14 @@ def models(url: str, key: str | None) -> list[str]:
         return [each.id for each in msgspec.json.decode(body, type=_Models).data]
     except msgspec.MsgspecError:
         raise NoAnswer(f"what answers at {url} is no Slotline gateway") from None
+
+
+def first_model(url: str, key: str | None) -> str:
+    """The one that is asked where nobody names one: the first that the gateway lists. Raises NoAnswer."""
+    listed = models(url, key)
+    if not listed:
+        raise NoAnswer(f"the gateway at {url} lists no model")
+    return listed[0]
 
 
 def unserved(url: str, key: str | None, model: str) -> str | None:

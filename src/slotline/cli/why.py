@@ -11,6 +11,7 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from slotline.cli.printable import harmless, one_line
 from slotline.cli.running import ask, url_option
 
 _WITHIN: Final = 10.0  # seconds for the answer
@@ -49,14 +50,14 @@ def why(id: str, url: str, token_env: str, *, as_json: bool) -> None:  # noqa: A
         status, body = ask(f"{url}/api/requests/{quote(id, safe='')}", os.environ.get(token_env) or None, _WITHIN)
         if status == 200:
             said = msgspec.json.decode(body, type=_Said)
-            click.echo(body.decode() if as_json else f"{id} {said.why}")
+            click.echo(harmless(body) if as_json else one_line(f"{id} {said.why}"))
             return
         problem = _refusal(status, body)
     except (OSError, HTTPException) as error:
         problem = f"the gateway at {url} does not answer: {getattr(error, 'reason', None) or error}"
     except (msgspec.MsgspecError, UnicodeDecodeError):
         problem = f"what answers at {url} is no Slotline gateway"
-    click.echo(f"slotline: {problem}", err=True)
+    click.echo(f"slotline: {one_line(problem)}", err=True)
     sys.exit(1)
 
 

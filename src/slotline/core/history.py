@@ -31,8 +31,8 @@ class End(StrEnum):
 
     COMPLETED = "completed"
     LEFT = "left"  # the client went away
-    REFUSED = "refused"  # nothing was tried: the line is full, a limit is reached, the request is wrong, a shutdown
-    FAILED = "failed"
+    REFUSED = "refused"  # nothing was tried: the line is full, a limit is reached, the request is wrong
+    FAILED = "failed"  # … or was ended by the gateway, however far it had come
 
 
 ENDS = {
@@ -42,13 +42,13 @@ ENDS = {
     Outcome.REFUSED_FULL: End.REFUSED,
     Outcome.REFUSED_LIMIT: End.REFUSED,
     Outcome.INVALID: End.REFUSED,
-    Outcome.SHUTDOWN: End.REFUSED,
     Outcome.WAIT_TIMEOUT: End.FAILED,
     Outcome.LOAD_TIMEOUT: End.FAILED,
     Outcome.STALLED: End.FAILED,
     Outcome.UPSTREAM_DIED: End.FAILED,
     Outcome.UPSTREAM_ERROR: End.FAILED,
     Outcome.THINKING_OVERRUN: End.FAILED,
+    Outcome.SHUTDOWN: End.FAILED,
 }
 
 

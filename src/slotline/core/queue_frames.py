@@ -22,8 +22,8 @@ KEEP_ALIVE = b": keep-alive\n\n"
 
 
 def comment(text: str) -> bytes:
-    """A comment that says something, to people and to tools that look; `text` is one line."""
-    return f": {text}\n\n".encode()
+    """A comment that says something, to people and to tools that look; on one line, whatever `text` is."""
+    return f": {' '.join(text.split())}\n\n".encode()
 
 
 class QueueForm(StrEnum):

@@ -44,6 +44,7 @@ class Claim:
     waits: bool = False  # it was told that it does
     held: Held | None = None  # its slot
     void: bool = False  # its slot is others' by now
+    claims: bool = False  # it has said anew that it has its slot, and has not been heard yet
 
 
 @dataclass(eq=False, slots=True)
@@ -313,6 +314,8 @@ class ClusterGate:
         self._usher.tell(applied.changes)
         for claim in came:
             self._settle(claim)
+        if any([self._comes_too_late(claim) for claim in came]):
+            self.lapse()
 
     def _hold(self, claim: Claim, ticket: Ticket) -> None:
         held = self._replica.shared.held(ticket)
@@ -356,6 +359,14 @@ class ClusterGate:
         if not claim.answered.done():
             claim.answered.set_result(None)
 
+    def _comes_too_late(self, claim: Claim) -> bool:
+        """What it said that it has was free for all others, and somebody has it."""
+        held, claimed, claim.claims = claim.held, claim.claims, False
+        if held is None or not claimed:
+            return False
+        room = self.lines.room(held.upstream)
+        return room.slots > 0 and room.free < 0
+
     def restate(self, old: str) -> Sequence[Command]:
         claims = sorted(self._claims.by_number.values(), key=lambda claim: claim.number or claim.join.ticket)
         self._usher.turns.clear()
@@ -372,6 +383,7 @@ class ClusterGate:
         claim.join = join = msgspec.structs.replace(claim.join, upstreams=upstreams)
         if claim.number is None:
             return join
+        claim.claims = claim.held is not None
         return msgspec.structs.replace(join, number=claim.number, admitted=True, holds=claim.held)
 
     def sights(self) -> Sequence[See]:

@@ -61,20 +61,21 @@ end
 
 -- Others who remember more than the server does may be about to come, and to say what they hold: until they have had
 -- the time to, no slot is given out. They look for the server several times in this time.
-local function settle()
-  redis.call('HSET', META, 'settled', whole(now + lease / 2))
+local function settle(time)
+  redis.call('HSET', META, 'settled', whole(now + time))
 end
 
 -- What a server has from before it was started, or from another one whose place it took, may lack the last words that
 -- were written there. Who holds what and who waits is known better by those who do, so nothing of it is believed.
+local server = redis.call('INFO', 'server')
 local function doubt()
-  local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local run = string.match(server, 'run_id:(%w+)')
   local known = redis.call('HGET', META, 'run')
   if known ~= run then
     redis.call('DEL', unpack(KEYS))
     redis.call('HSET', META, 'run', run)
     if known then
-      settle()
+      settle(lease / 2)
     end
     keep()
   end
@@ -107,7 +108,9 @@ local function enter()
     local first = whole(math.max(floor, now, field('next')))
     redis.call('HSET', META, 'rules', rules, 'next', first, 'born', first)
     if floor > 0 then
-      settle()
+      settle(lease / 2)
+    elseif tonumber(string.match(server, 'uptime_in_seconds:(%d+)')) * 1000000 <= lease and field('settled') == 0 then
+      settle(math.min(lease / 2, 1000000))  -- it may have had a journal a moment ago, and whoever knows it looks for it
     end
   end
   redis.call('HSET', META, 'heard', whole(now))

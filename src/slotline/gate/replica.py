@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
@@ -85,7 +85,8 @@ class Replica:
         self._member = member
         self._clock = clock
         self._new_name = name
-        self._troubles = {"the start": "the line that it shares with others has not been reached yet"}  # whose → what
+        self._failing = {"the start"}  # who is not answered
+        self._trouble = "the line that it shares with others has not been reached yet"
         self._complained = False
         self._old = ""  # what it was before
         self._born = 0  # which journal it is
@@ -107,7 +108,7 @@ class Replica:
     @property
     def trouble(self) -> str | None:
         """Why nothing comes to pass at present; None when all is well."""
-        return next(iter(self._troubles.values()), None)
+        return self._trouble if self._failing else None
 
     def say(self, *commands: Command) -> None:
         """Writes `commands` down, in this order, as soon as may be."""
@@ -135,8 +136,6 @@ class Replica:
             tasks.create_task(self._watch())
             while True:
                 await self._belong()
-                if (me := asyncio.current_task()) is not None and me.cancelling():
-                    raise asyncio.CancelledError  # which a group forgets that fails at that moment, before Python 3.13
 
     async def leave(self) -> None:
         """Ends by itself, so that nobody waits for the end of its lease."""
@@ -152,16 +151,14 @@ class Replica:
         """From its beginning to its end."""
         if not self._is_in:
             await self._enter()
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for life in (self._read, self._write, self._beat):
-                    tasks.create_task(life())
-        except* LeaseLost as lost:
-            self._is_in = False
-            self._lose(lost)
-        except* Diverged as diverged:
-            self._is_in = False
-            _log.warning("cluster: %s; everything is said anew", diverged.exceptions[0])
+        over: asyncio.Future[LeaseLost | Diverged] = asyncio.get_running_loop().create_future()
+        async with asyncio.TaskGroup() as tasks:
+            lives = [tasks.create_task(_until_over(life(), over)) for life in (self._read, self._write, self._beat)]
+            end = await over
+            for life in lives:
+                life.cancel()
+        self._is_in = False
+        self._lose(end)
 
     async def _enter(self, *, strict: bool = False) -> None:
         """A lease under a new name. What it did as another one is in the journal, or is not, and is said anew."""
@@ -177,13 +174,15 @@ class Replica:
             self._renew(sent)
 
         await self._insist("the start", enter, strict=strict)
-        self._troubles.clear()
+        self._failing.clear()
         self._calm()
         self._is_in = True
 
-    def _lose(self, group: BaseExceptionGroup[LeaseLost]) -> None:
-        """No lease any more: either it has ended, or the journal in which it was is gone."""
-        if any(isinstance(each, LeaseLost) and each.born == self._born for each in group.exceptions):
+    def _lose(self, end: LeaseLost | Diverged) -> None:
+        """No lease any more: either it has ended, or the journal in which it was is gone, or cannot be followed."""
+        if isinstance(end, Diverged):
+            _log.warning("cluster: %s; everything is said anew", end)
+        elif end.born == self._born:
             _log.warning("cluster: the lease has ended; whatever runs here is stopped, and all others wait on")
             self._lapse()
         else:
@@ -339,19 +338,28 @@ class Replica:
 
     def _fail(self, who: str, error: Exception) -> None:
         """Whoever it was that failed: all is well only when the lease has been renewed once more."""
-        said = f"the line that it shares with others cannot be reached: {error}"
-        self._troubles[who] = said
-        self._troubles.setdefault("the heart", said)
+        self._failing |= {who, "the heart"}
         self._hurry.set()
         if not self._complained:
             self._complained = True
-            _log.warning("cluster: %s", said)
+            self._trouble = f"the line that it shares with others cannot be reached: {error}"
+            _log.warning("cluster: %s", self._trouble)
 
     def _succeed(self, who: str) -> None:
-        if self._troubles.pop(who, None) is not None:
+        if who in self._failing:
+            self._failing.remove(who)
             self._calm()
 
     def _calm(self) -> None:
-        if self._complained and not self._troubles:
+        if self._complained and not self._failing:
             self._complained = False
             _log.info("cluster: the line that is shared is reached")
+
+
+async def _until_over(life: Coroutine[None, None, None], over: asyncio.Future[LeaseLost | Diverged]) -> None:
+    """Tells how a membership ends. A task group that is told by an error may forget that it is cancelled meanwhile."""
+    try:
+        await life
+    except (LeaseLost, Diverged) as end:
+        if not over.done():
+            over.set_result(end)

@@ -23,7 +23,7 @@ REFUSED = "request refused"
 ANSWERED = "request answered"
 """Of one that needs no slot: a list of models, a count of tokens. Told with `--verbose` only."""
 
-_LONG = 200  # characters of what a client wrote, in a line for people
+_LONG = 200  # characters of a model's name, which a client may have made up, and of any value in a line for people
 _GREEN, _YELLOW, _RED, _DIM, _PLAIN = 32, 33, 31, 2, 0
 _COLOURS = {
     Outcome.COMPLETED: _GREEN,
@@ -54,7 +54,7 @@ def _fields(record: Record) -> dict[str, Any]:
         "key": record.key,
         "class": Priority.BATCH if record.batch else Priority.INTERACTIVE,
         "surface": record.surface,
-        "model": record.named,
+        "model": record.named and record.named[:_LONG],
         "upstream": record.upstream,
         "waited_s": _rounded(record.waited),
         "first_token_s": _rounded(record.first_token),

@@ -41,6 +41,9 @@ class Metrics:
         self._known: set[str] = {UNKNOWN}
         self._outcomes: dict[tuple[str, str], dict[Outcome, Counter]] = {}
         self._times: dict[tuple[str, str], _Times] = {}
+        self._asked = 0  # times that somebody asked for a page
+        self._making = asyncio.Lock()
+        self._pages: dict[str, tuple[int, bytes]] = {}  # by content type: up to which asking it was read, and the page
         self._registry = CollectorRegistry()
         of_request = ("surface", "model")
         self._waits, self._firsts, self._durations = (
@@ -118,13 +121,23 @@ class Metrics:
     async def exposition(self, accept: str) -> tuple[bytes, str]:
         """All numbers in the form that the header `accept` prefers, and its content type.
 
-        They are read at one moment. To write them down takes as long again, and holds up nobody: it has a thread.
+        They are read at one moment. To write them down takes as long again, and holds up nobody: it has a thread. One
+        page is made at a time, and those who ask meanwhile get the next one together, however many they are.
         """
+        asked = self._asked = self._asked + 1
+        encode, content_type = _form(accept)
+        async with self._making:
+            read, page = self._pages.get(content_type, (0, b""))
+            if read < asked:
+                read, page = self._asked, await self._page(encode)
+                self._pages[content_type] = read, page
+        return page, content_type
+
+    async def _page(self, encode: Callable[[Collector], bytes]) -> bytes:
         for model in self._models()[:_EARLY]:
             for surface in IN_LINE:
                 self._outcomes_of(surface, model.name)
-        encode, content_type = choose_encoder(accept)
-        return await asyncio.to_thread(encode, _Read(self._registry.collect())), content_type
+        return await asyncio.to_thread(encode, _Read(self._registry.collect()))
 
     # ---- series, at hand: to find one by its labels costs more than to count -----------------------------------------
 
@@ -149,6 +162,14 @@ class Metrics:
         if name not in self._times:
             self._times[name] = _Times(*(each.labels(*name) for each in (self._waits, self._firsts, self._durations)))
         return self._times[name]
+
+
+def _form(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """How to write the page, and its content type. Of what is no header the library makes an error: the plain form."""
+    try:
+        return choose_encoder(accept.encode("ascii", "ignore").decode())
+    except (TypeError, ValueError):
+        return choose_encoder("")
 
 
 class _Times(NamedTuple):

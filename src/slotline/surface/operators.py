@@ -7,8 +7,10 @@ one every other request looks as if it did not exist.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 
 import msgspec
 from aiohttp import web
@@ -22,6 +24,8 @@ from slotline.surface.ports import Overview, Ports
 from slotline.surface.reply import STREAM_HEADERS
 
 _GOODBYE = 1.0  # seconds in which a request that was ended is waited for
+_REST = 20
+"""A look at all who wait holds up every stream while it lasts; so many times as long is at least between two looks."""
 
 _News = tuple[object, ...]
 
@@ -49,22 +53,26 @@ def mount(app: web.Application, ports: Ports, pace: Pace = Pace()) -> None:
 class Board:
     """The state as all who watch it see it: it is looked up once for all of them."""
 
-    def __init__(self, overview: Overview, pace: Pace) -> None:
+    def __init__(self, overview: Overview, pace: Pace, clock: Callable[[], float] = monotonic) -> None:
         self.pace = pace
         self._overview = overview
+        self._clock = clock
         self._closing = asyncio.Event()
-        self._looked = float("-inf")
+        self._due = float("-inf")
         self._shown: tuple[_News, bytes] = ((), b"")
 
     async def close(self, _: web.Application) -> None:
         self._closing.set()
 
     def show(self) -> tuple[_News, bytes]:
-        """What there is to tell, to be compared, and its frame; never older than the time between two frames."""
-        now = asyncio.get_running_loop().time()
-        if now - self._looked >= self.pace.every:
-            self._looked = now
+        """What there is to tell, to be compared, and its frame; as old as the time between two frames, at most.
+
+        Where very many wait it may be older.
+        """
+        began = self._clock()
+        if began >= self._due:
             self._shown = _frame(self._overview.state())
+            self._due = began + max(self.pace.every, _REST * (self._clock() - began))
         return self._shown
 
     async def closes(self) -> bool:

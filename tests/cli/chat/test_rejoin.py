@@ -32,6 +32,20 @@ class Scripted:
             yield heard
 
 
+class Lasting(Scripted):
+    """Breaks off `times` times, each after so many seconds; then answers."""
+
+    def __init__(self, seconds: float, answer: list[Heard], times: int) -> None:
+        super().__init__(*[answer] * times, [OPENED, Begun(), Text("hi"), Done("end_turn")])
+        self.seconds = seconds
+
+    async def ask(self, body: bytes, *, again: bool = False) -> AsyncGenerator[Heard]:
+        async for each in super().ask(body, again=again):
+            if isinstance(each, Failed):
+                await asyncio.sleep(self.seconds)
+            yield each
+
+
 async def heard(asker: Scripted) -> list[Heard | Lost]:
     return [each async for each in steadily(asker, b"body")]
 
@@ -57,6 +71,24 @@ async def test_it_gives_up_when_no_place_would_be_kept_any_more() -> None:
     assert said[-1] == AWAY
     assert all(isinstance(each, Lost) for each in said[2:-1])
     assert KEPT <= asker.calls[-1][2] - asker.calls[0][2] < KEPT + 5
+
+
+@pytest.mark.looptime
+async def test_it_gives_up_when_connections_come_back_and_never_last() -> None:
+    """As before a gateway that falls over this very question."""
+    asker = Scripted([OPENED, PLACE, BROKEN])
+    said = await heard(asker)
+    assert said[-1] == BROKEN
+    assert KEPT <= asker.calls[-1][2] - asker.calls[0][2] < KEPT + 5
+
+
+@pytest.mark.looptime
+async def test_a_connection_that_lasted_begins_anew() -> None:
+    """Some proxies end every stream after a minute; a line may be longer."""
+    asker = Lasting(20.0, [OPENED, PLACE, BROKEN], times=10)
+    said = await heard(asker)
+    assert said[-1] == Done("end_turn")
+    assert asker.calls[-1][2] - asker.calls[0][2] > 3 * KEPT
 
 
 @pytest.mark.looptime

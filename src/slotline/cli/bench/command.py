@@ -17,12 +17,12 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
-from slotline.cli.asking import KEY, Asker, NoAnswer, key_of, models, unserved
+from slotline.cli.asking import KEY, Asker, NoAnswer, first_model, key_of, unserved
 from slotline.cli.bench.load import Load, Plan
 from slotline.cli.bench.report import Report, as_text, report
 from slotline.cli.bench.sample import End
 from slotline.cli.bench.screen import screen
-from slotline.cli.printable import one_line
+from slotline.cli.printable import harmless, one_line
 from slotline.cli.running import url_option
 from slotline.cli.top.feed import Feed, Trouble, decoded
 
@@ -78,7 +78,7 @@ def bench(
         click.echo(f"slotline: {one_line(str(error))}", err=True)
         sys.exit(1)
     told = asyncio.run(_run(url, plan, keys, os.environ.get(token_env) or None))
-    click.echo(msgspec.json.encode(told) if as_json else as_text(told))
+    click.echo(harmless(msgspec.json.encode(told)) if as_json else as_text(told))
     sys.exit(1 if not told.sound else _STOPPED if told.stopped else 0)
 
 
@@ -98,14 +98,11 @@ def _plan(settings: dict[str, Any], model: str) -> Plan:
 
 def _model(url: str, key: str | None, model: str | None) -> str:
     """Raises NoAnswer where there is none to ask for."""
-    if model is not None:
-        if problem := unserved(url, key, model):
-            raise NoAnswer(problem)
-        return model
-    listed = models(url, key)
-    if not listed:
-        raise NoAnswer(f"the gateway at {url} lists no model")
-    return listed[0]
+    if model is None:
+        return first_model(url, key)
+    if problem := unserved(url, key, model):
+        raise NoAnswer(problem)
+    return model
 
 
 async def _run(url: str, plan: Plan, keys: tuple[str | None, ...], token: str | None) -> Report:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text as Line
 
-from slotline.cli.asking import Asker, NoAnswer, key_option, models, unserved
+from slotline.cli.asking import Asker, NoAnswer, first_model, key_option, unserved
 from slotline.cli.chat.course import Course
 from slotline.cli.chat.rejoin import steadily
 from slotline.cli.chat.talk import Talk
@@ -49,7 +49,7 @@ def chat(
     and only the answer comes out: echo "Why is the sky blue?" | slotline chat
     """
     try:
-        talk = Talk(model or _first(url, key), max_tokens, system, thinking)
+        talk = Talk(model or first_model(url, key), max_tokens, system, thinking)
         if sys.stdin.isatty() and sys.stdout.isatty():
             problem = unserved(url, key, model) if model is not None else None
             if problem is None:
@@ -61,13 +61,6 @@ def chat(
     if problem is not None:
         click.echo(f"slotline: {printable(problem)}", err=True)
         sys.exit(1)
-
-
-def _first(url: str, key: str | None) -> str:
-    listed = models(url, key)
-    if not listed:
-        raise NoAnswer(f"the gateway at {url} lists no model")
-    return listed[0]
 
 
 def _message() -> str:

@@ -16,6 +16,7 @@ import msgspec
 from slotline.cli.hearing import Failed, Fault, Heard, Text, Thinking
 
 KEPT: Final = 60.0  # seconds for which a place is kept, unless the gateway is told otherwise
+_LASTS: Final = 15.0  # seconds: a connection that broke sooner was none, and does not make the minute begin anew
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds before each further try; then the last one
 
 
@@ -32,24 +33,24 @@ class Asks(Protocol):
 
 
 async def steadily(asker: Asks, body: bytes, kept: float = KEPT) -> AsyncGenerator[Heard | Lost]:
-    """As `Asker.ask`. Gives up when the gateway could not be reached again for as long as a place is kept."""
+    """As `Asker.ask`. Gives up when no connection has lasted again for as long as a place is kept."""
     time = asyncio.get_running_loop().time
-    since: float | None = None  # when the connection was lost that has not come back
+    since: float | None = None  # when a connection was lost, and none has lasted ever since
     tries, spoken = 0, False
     while True:
         lost: Failed | None = None
+        asked = time()
         async with aclosing(asker.ask(body, again=since is not None)) as hearing:
             async for heard in hearing:
                 spoken = spoken or isinstance(heard, (Thinking, Text))
                 if isinstance(heard, Failed) and not spoken and _passes(heard, after_loss=since is not None):
                     lost = heard
                     break
-                if not isinstance(heard, Failed):
-                    since, tries = None, 0
                 yield heard
         if lost is None:
             return
-        since = time() if since is None else since
+        if since is None or time() - asked >= _LASTS:
+            since, tries = time(), 0
         if time() - since >= kept:
             yield lost
             return

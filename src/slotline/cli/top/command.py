@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import click
 
-from slotline.cli.printable import one_line, printable
+from slotline.cli.printable import harmless, one_line, printable
 from slotline.cli.running import url_option
 from slotline.cli.top.feed import Feed, Trouble, decoded
 from slotline.cli.top.view import Speeds, rows, totals
@@ -54,7 +54,7 @@ async def _once(url: str, token: str | None, *, as_json: bool) -> None:
         said = await feed.state()
     state = decoded(said)
     if as_json:
-        click.echo(said)
+        click.echo(harmless(said))
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
     speeds = Speeds()

@@ -220,7 +220,9 @@ class MessageStream:
             raise error
         elif data:
             self._skipped += 1
-            self.notes.append("an upstream event that is no JSON object was left out")
+            note = "an upstream event that is no JSON object was left out"
+            if note not in self.notes:  # a server may send one now and then, for as long as it likes
+                self.notes.append(note)
 
     def _choice(self, choice: Choice, made: list[to.Event]) -> None:
         delta, finish = choice.delta, choice.finish_reason

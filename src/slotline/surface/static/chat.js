@@ -304,7 +304,7 @@ function remember() {
 }
 
 async function copy(text, button) {
-  const words = button.textContent;
+  const words = (button.dataset.words ??= button.textContent); // a second click finds "Copied" there
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";

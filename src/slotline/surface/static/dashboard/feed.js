@@ -1,6 +1,8 @@
 // The stream of states: read with fetch, because EventSource cannot send a token; opened again whenever it ends. Each
 // state is a whole one, so nothing is lost with a connection.
 
+import { Frames } from "../messages.js";
+
 const TOKEN = "slotline.token";
 const SILENCE = 25_000; // ms; the gateway is never silent for longer than 10 s
 const FIRST_PAUSE = 500; // ms; each further one is twice as long …
@@ -22,17 +24,31 @@ class Barred extends Error {
   }
 }
 
+let shown = null; // where the browser keeps nothing for this page
+
 /** The operator's token lives as long as the tab, and is in no address. */
 export const token = {
-  get: () => sessionStorage.getItem(TOKEN),
-  set: (value) => sessionStorage.setItem(TOKEN, value),
-  forget: () => sessionStorage.removeItem(TOKEN),
+  get() {
+    try {
+      return sessionStorage.getItem(TOKEN) ?? shown;
+    } catch {
+      return shown;
+    }
+  },
+  set(value) {
+    shown = value;
+    try {
+      sessionStorage.setItem(TOKEN, value);
+    } catch {
+      // it holds until the page is left
+    }
+  },
 };
 
 /** Asks the gateway as the operator. Raises TypeError where it cannot be reached. */
 export function ask(path, options = {}) {
-  const shown = token.get();
-  const headers = shown === null ? {} : { authorization: `Bearer ${shown}` };
+  const known = token.get();
+  const headers = known === null ? {} : { authorization: `Bearer ${known}` };
   return fetch(path, { cache: "no-store", ...options, headers });
 }
 
@@ -84,8 +100,8 @@ export class Feed {
       if (response.status === 401) throw new Barred(Standing.TOKEN);
       if (response.status === 403) throw new Barred(Standing.FORBIDDEN);
       if (!response.ok) throw new Error(`it answers with status ${response.status}`);
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      let rest = "";
+      const reader = response.body.getReader();
+      const frames = new Frames();
       for (;;) {
         const { done, value } = await reader.read();
         if (done) return;
@@ -93,20 +109,14 @@ export class Feed {
         watch = setTimeout(abort, SILENCE);
         this.heardAt = performance.now();
         this.#pause = FIRST_PAUSE;
-        const frames = (rest + value).split("\n\n");
-        rest = frames.pop();
+        const last = frames.push(value).at(-1); // of several states that came together; comments are signs of life
         this.#stand(Standing.LIVE);
-        this.#take(frames);
+        if (last !== undefined) this.#state(JSON.parse(last));
       }
     } finally {
       clearTimeout(watch);
+      opened.abort(); // else a stream that nobody reads any more stays open, and a browser has only six
     }
-  }
-
-  /** Of several states that came together only the last is of interest. Comments are signs of life. */
-  #take(frames) {
-    const last = frames.findLast((frame) => frame.startsWith("data: "));
-    if (last !== undefined) this.#state(JSON.parse(last.slice("data: ".length)));
   }
 
   #away(why) {

@@ -44,7 +44,7 @@ export class Notices {
   }
 
   #form() {
-    const input = make("input", { type: "password", id: "token", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "token-said token-wrong" });
+    const input = make("input", { type: "password", id: "token", autocomplete: "off", spellcheck: "false", required: true, pattern: "\\s*[\\x21-\\x7e]+\\s*", title: "Letters, digits and signs of ASCII, without spaces", "aria-describedby": "token-said token-wrong" });
     const form = make(
       "form",
       { class: "notice panel", hidden: true, "aria-labelledby": "token-title" },
