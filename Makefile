@@ -59,6 +59,11 @@ coverage:  ## the same tests, and what of the code they reach; a third slower
 	@status=0; $(MAKE) --no-print-directory test RUN='$(VENV)/bin/coverage run' || status=$$?; \
 	$(VENV)/bin/coverage combine --quiet && $(VENV)/bin/coverage report; exit $$status
 
+.PHONY: chaos
+chaos: setup  ## minutes of gateways that die, hang and are cut off, and a checker of what came of it
+	$(call say,chaos)
+	@$(PY) -m pytest tests/chaos -m chaos -s $(ARGS)
+
 .PHONY: test-clients
 test-clients: setup $(CLIENT_ENVS)  ## many more clients against the gateway (2 GB of them), and docs/clients.md anew
 	$(call say,clients)

@@ -24,8 +24,8 @@ from slotline.core.line import Lines
 from slotline.core.party import NOBODY, FairBy, Party
 from slotline.core.room import Ticket
 from slotline.gate.local import LocalGate
-from slotline.gate.usher import Berth
 from slotline.gate.turn import Turn
+from slotline.gate.usher import Berth
 
 LENGTHS = (10, 1_000, 10_000)
 ROUNDS = 9

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from slotline.gate.cluster import ClusterGate
 
 Report = Callable[[str], None]
+NO_CLIENT = "Needs the client of Redis: pip install 'slotline[cluster]'."
 _REACH = 3.0  # seconds that a start waits for the line to be reached
 
 
@@ -166,8 +167,7 @@ async def _gate(config: Config, lapsed: Callable[[], None]) -> AsyncIterator[Loc
         from slotline.gate.cluster import ClusterGate  # noqa: PLC0415 - Redis' client is an extra
         from slotline.gate.journal import Barred, Journal  # noqa: PLC0415
     except ImportError:
-        message = "Needs the client of Redis: pip install 'slotline[cluster]'."
-        raise ConfigError(file=config.source, key="[cluster]", message=message) from None
+        raise ConfigError(file=config.source, key="[cluster]", message=NO_CLIENT) from None
     password = cluster_password(cluster, os.environ)
     journal = Journal(cluster.url, cluster.namespace, cluster.lease, server.fair_by, password)
     gate = ClusterGate(

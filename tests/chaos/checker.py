@@ -1,20 +1,21 @@
 """Whether a history is one that may be: it knows the rules, and nothing of how they are kept.
 
 The journal is gone through once more, with a line that is a list, and a grant to whoever has the lowest number. What
-gateways saw must agree with that: each entry, each grant, each position that anybody was told. And the clock must agree:
-never more at work than there are slots, but for what the table of failures allows, nobody forgotten, and nobody kept
-waiting for long after a failure is over.
+gateways saw must agree with that: each entry, each grant, each position that anybody was told. And the clock must
+agree: never more at work than there are slots, but for what the table of failures allows, nobody forgotten, and nobody
+kept waiting for long after a failure is over.
 
     a gateway that stands still (SIGSTOP) cannot stop what it runs: that does not count from its stop until it goes on
-    a server that begins anew knows of those who can reach it within half a lease: who cannot counts no more from then on
-      until a lease has passed
+    a server that begins anew knows of those who can reach it within half a lease: who cannot does not count from then
+      on until a lease has passed
 """
 
 from __future__ import annotations
 
-import msgspec
 from dataclasses import dataclass, field
 from itertools import pairwise
+
+import msgspec
 
 from chaos.history import Event
 
@@ -166,10 +167,11 @@ def _check_grants(events: list[Event]) -> list[str]:
         if fence in seen:
             wrong.append(f"{event['by']} and {seen[fence]['by']} have the fence {fence}")
         seen[fence] = event
-    for event in _of(events, "told"):
-        if event["position"] not in places.get(event["number"], set()):
-            wrong.append(f"{event['by']} told number {event['number']} that it stands at {event['position']}")
-    return wrong
+    return wrong + [
+        f"{event['by']} told number {event['number']} that it stands at {event['position']}"
+        for event in _of(events, "told")
+        if event["position"] not in places.get(event["number"], set())
+    ]
 
 
 # ---- the clock -------------------------------------------------------------------------------------------------------
@@ -188,7 +190,13 @@ class Span:
 
 def _troubles(events: list[Event]) -> dict[str, list[Span]]:
     """Each kind of trouble and whom it hits, by `does` and `who`, from its beginning to its end."""
-    pairs = {"stops": "continues", "cuts off": "mends", "kills": "starts", "silences": "resumes", "stops server": "starts server"}
+    pairs = {
+        "stops": "continues",
+        "cuts off": "mends",
+        "kills": "starts",
+        "silences": "resumes",
+        "stops server": "starts server",
+    }
     ends = {end: begin for begin, end in pairs.items()}
     spans: dict[str, list[Span]] = {}
     open_: dict[str, float] = {}
@@ -217,8 +225,8 @@ def _runs(events: list[Event]) -> list[tuple[str, Span]]:
         elif event["what"] == "released" and (by, event["id"]) in begun:
             runs.append((by, Span(begun.pop((by, event["id"])), event["at"])))
         elif event["what"] == "storm" and event["does"] == "kills":
-            for key in [key for key in begun if key[0] == event["who"]]:
-                runs.append((key[0], Span(begun.pop(key), event["at"])))
+            theirs = [key for key in begun if key[0] == event["who"]]
+            runs += [(event["who"], Span(begun.pop(key), event["at"])) for key in theirs]
     return [*runs, *((by, Span(since, last)) for (by, _), since in begun.items())]
 
 

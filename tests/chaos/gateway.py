@@ -1,4 +1,4 @@
-"""One gateway of a chaos run, as a process of its own: the gate, and requests that come, wait, work and leave at random.
+"""One gateway of a chaos run, as a process: the gate, and requests that come, wait, work and leave at random.
 
 Its arguments are one JSON object. A line on standard input calms it: nobody comes any more, and it ends when all others
 have been served.
@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from chaos.history import Diary
 from slotline.core.errors import SlotlineError
 from slotline.core.journal import written
@@ -23,8 +25,6 @@ from slotline.gate.cluster import ClusterGate
 from slotline.gate.journal import Entered, Journal, Line
 from slotline.gate.usher import Berth
 from slotline.upstream.beside import beside
-
-import msgspec
 
 
 class Noted(Journal):

@@ -3,7 +3,8 @@
 All clocks are the machine's monotonic one, which every process on it shares; `moment` in an entry is the server's.
 
     of a gateway      began, born(born), entry(number, moment, replica, commands), lapsed, idle
-    of a request      asked, joined(number), told(number, position), granted(number, fence), released, left, refused(why)
+    of a request      asked, joined(number), told(number, position), granted(number, fence), released, left,
+                      refused(why)
     of the storm      storm(what, who, lease, slots), and so for each thing that it does and undoes
 """
 
@@ -37,9 +38,5 @@ class Diary:
 
 def read(paths: Iterable[Path]) -> list[Event]:
     """All events of all diaries, in the order of time. A line that its writer did not live to end is left out."""
-    events: list[Event] = []
-    for path in paths:
-        for line in path.read_bytes().splitlines(keepends=True):
-            if line.endswith(b"\n"):
-                events.append(json.loads(line))
-    return sorted(events, key=lambda event: event["at"])
+    lines = [line for path in paths for line in path.read_bytes().splitlines(keepends=True)]
+    return sorted((json.loads(line) for line in lines if line.endswith(b"\n")), key=lambda event: event["at"])

@@ -1,4 +1,4 @@
-"""A chaos run: gateways as processes, a real server, and everything that can go wrong, in an order that a seed decides."""
+"""A chaos run: gateways as processes, a real server, and all that can go wrong, in an order that a seed decides."""
 
 from __future__ import annotations
 
@@ -74,20 +74,20 @@ class Storm:
             "crowd": it.crowd,
             "folder": str(self.folder),
         }
-        replica.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "chaos.gateway",
-            json.dumps(told),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=(self.folder / f"{replica.name}.log").open("wb"),
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
-        )
+        with (self.folder / f"{replica.name}.log").open("wb") as log:
+            replica.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "chaos.gateway", json.dumps(told)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(TESTS)},
+            )
 
     # ---- what goes wrong ---------------------------------------------------------------------------------------------
 
-    async def hurt(self, target: object, does: str, undoes: str, who: str, act: _Act, undo: _Act, seconds: float) -> None:
+    async def hurt(
+        self, target: object, does: str, undoes: str, who: str, act: _Act, undo: _Act, seconds: float
+    ) -> None:
         """One thing goes wrong, and is well again after so many seconds."""
         self._busy.add(target)
         self._hurt += 1

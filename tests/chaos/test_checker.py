@@ -37,9 +37,7 @@ class Play:
         """One entry, that both read; the number of its first command."""
         number, moment = self.number, self.at
         for reader in readers:
-            self.note(
-                reader, "entry", number=number, moment=moment, replica=f"{who}.{life}", commands=list(commands)
-            )
+            self.note(reader, "entry", number=number, moment=moment, replica=f"{who}.{life}", commands=list(commands))
         self.number += max(1, len(commands))
         return number
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,43 @@ def test_all_secrets_that_are_missing_are_named_and_json_has_the_first(
     assert '[[upstream]] "box2" api_key_env' in result.stderr
     assert "[admin] token_env" in result.stderr
     assert json.loads(result.stdout)["error"]["key"] == '[[upstream]] "box2" api_key_env'
+
+
+CLUSTER = """
+[admin]
+token_env = "SLOTLINE_TEST_KEY"
+[cluster]
+url = "redis://redis:6379/0"
+lease = "20s"
+"""
+
+
+def test_it_says_who_operates_it_and_with_whom_it_shares_its_line(folder: Path) -> None:
+    (folder / "slotline.toml").write_text(TWO + CLUSTER)
+    lines = run().stdout.splitlines()
+    assert lines[3:5] == [
+        "operators      the token in SLOTLINE_TEST_KEY",
+        "cluster        redis://redis:6379/0, namespace slotline, lease 20s, no password",
+    ]
+    (folder / "slotline.toml").write_text(TWO + CLUSTER + 'password_env = "SLOTLINE_TEST_KEY"\n')
+    assert ", lease 20s, the password in SLOTLINE_TEST_KEY" in run().stdout
+
+
+def test_a_shared_line_whose_password_or_client_is_missing_is_an_error_as_it_is_for_serve(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "slotline.toml").write_text(TWO + CLUSTER + 'password_env = "SLOTLINE_TEST_PASSWORD"\n')
+    monkeypatch.delenv("SLOTLINE_TEST_PASSWORD", raising=False)
+    unset = run()
+    assert (unset.exit_code, unset.stdout) == (1, "")
+    assert "[cluster] password_env" in unset.stderr
+    monkeypatch.setenv("SLOTLINE_TEST_PASSWORD", "hunter2")
+    assert run().exit_code == 0
+    monkeypatch.setitem(sys.modules, "redis", None)  # as if it were not installed
+    without = run()
+    assert (without.exit_code, without.stdout) == (1, "")
+    assert "[cluster]" in without.stderr
+    assert "Needs the client of Redis: pip install 'slotline[cluster]'." in without.stderr
 
 
 def test_without_a_file_it_shows_the_embedded_engine(folder: Path) -> None:

@@ -10,8 +10,11 @@ import subprocess
 import pytest
 from click.testing import CliRunner, Result
 
+from fakes.gateway import fronted
 from slotline.cli import main
 from slotline.cli.env import claude_code, first_model
+from slotline.config import KeyConfig
+from slotline.core.keys import digest
 from slotline.stub import Side, Stub
 
 NOBODY = "http://127.0.0.1:9"  # the port of a service that throws all away; nobody runs it
@@ -78,6 +81,17 @@ async def test_the_first_model_of_the_gateway_is_taken() -> None:
         result = await asyncio.to_thread(run, url=stub.url)
     assert exported(result.stdout)["ANTHROPIC_MODEL"] == "one"
     assert result.stderr == ""
+
+
+async def test_a_gateway_with_keys_is_said_to_need_one() -> None:
+    keys = (KeyConfig(name="alice", hash=f"sha256:{digest('sl-a').hex()}"),)
+    async with fronted(keys=keys) as front:
+        none = await asyncio.to_thread(run, url=front.url)
+        wrong = await asyncio.to_thread(run, "--token", "sl-b", url=front.url)
+        right = await asyncio.to_thread(run, "--token", "sl-a", url=front.url)
+    assert none.stderr == f"the gateway at {front.url} needs a key: --token\n"
+    assert wrong.stderr == f"the gateway at {front.url} does not know the key of --token\n"
+    assert exported(right.stdout)["ANTHROPIC_MODEL"] == "stub"
 
 
 @pytest.mark.parametrize("side", [Side(status=401), Side(body="{}"), Side(body="<html>"), Side(body='{"data":[]}')])

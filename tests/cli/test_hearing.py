@@ -107,7 +107,7 @@ def test_an_error_is_the_last_word() -> None:
 )
 def test_a_stream_without_an_end_broke_off(stream: bytes, where: str) -> None:
     last = heard(stream)[-1]
-    assert last == Failed(Fault.BROKEN, "broken", f"broke off {where}: the stream has no end")
+    assert last == Failed(Fault.ENDLESS, "endless", f"broke off {where}: the stream has no end")
 
 
 def test_a_lost_connection_is_no_failure_once_the_answer_is_whole() -> None:
@@ -115,7 +115,7 @@ def test_a_lost_connection_is_no_failure_once_the_answer_is_whole() -> None:
     done.feed(STREAM)
     cut.feed(QUEUE)
     assert done.broken("reset") == []
-    assert cut.broken("reset") == [Failed(Fault.BROKEN, "broken", "broke off in line: reset")]
+    assert cut.broken("reset") == [Failed(Fault.BROKEN, "broken", "the connection broke off in line: reset")]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_an_answer_in_one_piece_is_heard_as_if_it_had_been_streamed() -> None:
     collected = Collected(whole)
     assert collected.feed(body[:20]) == collected.feed(body[20:]) == []
     assert collected.end() == [Begun(), Thinking("Hm."), Text("Hi"), Usage(7, 2, 12), Done("max_tokens")]
-    assert collected.broken("reset") == [Failed(Fault.BROKEN, "broken", "broke off: reset")]
+    assert collected.broken("reset") == [Failed(Fault.BROKEN, "broken", "the connection broke off: reset")]
     (strange,) = whole(b'{"hello":1}')
     assert isinstance(strange, Failed)
     assert strange.fault is Fault.STRANGE

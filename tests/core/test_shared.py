@@ -113,7 +113,7 @@ def test_requests_of_all_replicas_are_served_in_one_order() -> None:
 
 
 def test_bounds_and_limits_count_over_all_replicas() -> None:
-    shared, journal = opened(queue=2)
+    _, journal = opened(queue=2)
     for index, replica in enumerate(("a", "b", "a")):
         journal.write(replica, Join(index, ["box1"]))
     assert isinstance(refusal(journal.write("b", Join(9, ["box1"]))[0]), Busy)
@@ -250,6 +250,46 @@ def test_a_retry_goes_to_another_upstream_and_one_without_another_is_told_so() -
     assert isinstance(refusal(journal.write("a", Retry(2, 3))[0]), Withdrawn)
 
 
+def test_one_that_cannot_go_back_after_all_gives_its_slot_up() -> None:
+    """Its replica knows it by its new number only, and would never say that it leaves."""
+    shared, journal = opened()
+    journal.write("a", Join(1, ["box1"]))
+    journal.write("b", Join(1, ["box1"]))
+    (applied,) = journal.write("a", Retry(1, 2))
+    assert isinstance(refusal(applied), Withdrawn)
+    assert granted(applied, shared) == [Owner("b", 1)]
+
+
+def test_one_that_runs_where_its_replica_sends_nothing_any_more_counts_as_long_as_others_do() -> None:
+    shared, journal = opened()
+    journal.write("b", Offer("box2", 8), See("box2", 1))
+    holds = Held("box2", 1.0, 77)
+    (applied,) = journal.write("a", Join(5, ["box2"], number=3, admitted=True, holds=holds))
+    assert shared.held(shared._tickets[Owner("a", 5)]) == holds
+    assert granted(journal.write("b", Join(1, ["box2"]))[0], shared) == []
+    (applied,) = journal.write("a", Join(6, ["box9"], number=4, admitted=True, holds=Held("box9", 1.0, 78)))
+    assert isinstance(refusal(applied), Withdrawn)
+
+
+def test_one_that_came_back_to_its_place_while_it_runs_there_still_is_in_a_picture_as_well() -> None:
+    """Its client left and came again; the slot drains. Both have one number."""
+    shared, journal = opened()
+    (first,) = journal.write("a", Join(1, ["box1"]))
+    ticket = first.answers[0].ticket
+    assert isinstance(ticket, Ticket)
+    journal.write("b", Join(1, ["box1"], number=ticket.number))
+    picture = seen(drawn(shared.picture(journal.number, journal.moment)))
+    journal.readers.append(Shared.of(picture))
+    assert stand(journal.readers[0]) == stand(journal.readers[1])
+    for applied, reader in zip(journal.write("a", Leave(1)), journal.readers, strict=True):
+        assert granted(applied, reader) == [Owner("b", 1)]
+
+
+def test_a_join_for_nothing_is_refused() -> None:
+    _, journal = opened()
+    assert isinstance(refusal(journal.write("a", Join(1, []))[0]), Withdrawn)
+
+
 @pytest.mark.parametrize("command", [Leave(1), See("box9", 1), Withdraw("box9"), Bury("nobody")])
 def test_what_means_nothing_any_more_changes_nothing(command: Command) -> None:
     shared, journal = opened()
@@ -347,7 +387,7 @@ def test_a_line_that_is_shared_decides_as_the_line_of_one_gateway_does(
                     )
                 except SlotlineError as error:
                     assert applied is not None
-                    assert str(refusal(applied)) == str(error)
+                    assert str(refusal(applied)) == str(error)  # noqa: PT017 - both refuse, or none does
                     continue
                 tickets[command.ticket] = ticket
             elif isinstance(command, Leave) and command.ticket in tickets:

@@ -154,6 +154,33 @@ async def test_promtool_finds_nothing_wrong_with_the_names_of_our_metrics() -> N
     assert (process.returncode, said) == (0, b"")
 
 
+async def test_what_the_gateways_of_a_cluster_all_tell_is_counted_once_on_the_dashboard(tmp_path: Path) -> None:
+    """Two gateways have one line, and a third one has another line, and so another job."""
+    told = {
+        'slotline_slots{upstream="box",state="free"': 2,
+        'slotline_waiting{line="box"': 3,
+        'slotline_running{upstream="box"': 1,
+    }
+    gateways = [("slotline", "a"), ("slotline", "b"), ("other", "c")]
+    series = [
+        {"series": f'{name},job="{job}",instance="{instance}"}}', "values": f"{value}x5"}
+        for name, value in told.items()
+        for job, instance in gateways
+    ]
+    queries = {
+        filled(query): value for _, query in QUERIES for name, value in told.items() if name.partition("{")[0] in query
+    }
+    assert len(queries) == 6
+    judgements = [
+        {"expr": f"sum({query})", "eval_time": "3m", "exp_samples": [{"labels": "{}", "value": 2 * value}]}
+        for query, value in queries.items()
+    ]
+    file = tmp_path / "dashboard.test.yml"
+    file.write_text(json.dumps({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": judgements}]}))
+    status, said = await promtool("test", "rules", str(file))
+    assert status == 0, said
+
+
 # ---- alerts that fire, and alerts that do not ------------------------------------------------------------------------
 
 Series = dict[str, str]

@@ -364,6 +364,25 @@ async def test_a_gateway_without_a_model_says_so_until_there_is_one(browser: Bro
             await expect(opened.locator("#empty")).to_be_visible()
 
 
+async def test_another_tab_says_where_the_answer_comes_and_has_it_when_it_is_whole(browser: Browser) -> None:
+    async with played(browser) as (opened, server):
+        exchange = await asked(opened, server)
+        await exchange.send(START, delta("half "))
+        other = await opened.context.new_page()
+        await other.goto(opened.url)
+        await shows(other, NOTE, "Being answered in another tab.")
+        await expect(other.get_by_role("button", name="Send again")).to_have_count(0)
+        await expect(other.locator("#send")).to_be_disabled()
+        await exchange.send(delta("whole"), *ended())
+        exchange.end()
+        await shows(other, TEXT, "half whole")
+        await expect(other.locator("#send")).to_be_enabled()
+        await asked(opened, server, "And then?")
+        await shows(other, NOTE, "Being answered in another tab.")
+        await opened.close(run_before_unload=False)
+        await expect(other.get_by_role("button", name="Send again")).to_be_visible()
+
+
 # ---- Markdown --------------------------------------------------------------------------------------------------------
 
 HOSTILE = """<img src=x onerror="window.ran=1"> <script>window.ran=1</script> <svg onload=window.ran=1>

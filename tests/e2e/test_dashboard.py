@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
@@ -16,7 +17,7 @@ from fakes.gateway import fronted
 from fakes.product import ask, calling
 from fakes.scenes import staged
 from slotline.core.limits import Limits
-from slotline.core.report import SlotState, State
+from slotline.core.report import Line, SlotState, State
 from slotline.stub.script import Head, Hold, Progress, Reasoning, Script, Text
 from slotline.stub.standard import hang, held
 
@@ -127,6 +128,38 @@ async def test_the_line_is_a_table_with_its_places_and_what_is_the_same_for_all_
         await expect(table.get_by_role("columnheader")).to_have_text(
             ["Place", "Model", "Waited", "Expected in", "Why", "End"]
         )
+
+
+async def test_who_waits_at_another_gateway_is_counted_and_the_page_says_why_it_is_not_listed(browser: Browser) -> None:
+    own = [scenes.waiting(place, 3, of=("box1", "box2")) for place in (1, 3)]
+    told = scenes.state([scenes.upstream("box1", [], waiting=3), scenes.upstream("box2", [], waiting=3)], own)
+    async with staged(told) as scene, page(browser, scene.url) as opened:
+        line, sentence = opened.locator("#line"), opened.get_by_text("Only this gateway’s own requests are listed")
+        await expect(line.locator(".counts")).to_have_text("2 waiting")
+        await expect(sentence).to_be_hidden()
+        scene.told = msgspec.structs.replace(told, lines=[Line(["box1", "box2"], 3)])
+        await expect(line.locator(".counts")).to_have_text("3 waiting, 1 of them at another gateway")
+        await expect(sentence).to_be_visible()
+        assert await axe(opened) == []
+        scene.told = msgspec.structs.replace(told, lines=[Line(["box1", "box2"], 2)], requests=[])
+        await expect(line.locator(".counts")).to_have_text("2 waiting, all at other gateways")
+        await expect(line).not_to_contain_text("Nobody waits")
+        await expect(line.get_by_role("table")).to_be_hidden()
+
+
+async def test_a_slot_that_is_to_come_at_once_and_does_not_takes_longer_than_expected(browser: Browser) -> None:
+    upstreams = [scenes.upstream("box1", [scenes.slot(0, SlotState.PREFILL, 4.0)])]
+    told = scenes.state(upstreams, [scenes.waiting(1, 1, estimated_wait_ms=300)])
+    async with staged(told) as scene, page(browser, scene.url) as opened:
+        await says(opened, "The slot is busy · 1 waiting · next any moment")
+        await expect(opened.locator("#line td.expected")).to_have_text("any moment")
+        waits = 0
+        while await opened.locator("#line td.expected").inner_text() == "any moment":
+            waits += 1  # time goes on, which is told, too
+            scene.told = scenes.state(upstreams, [scenes.waiting(1, 1, waited=waits, estimated_wait_ms=waits % 2)])
+            await opened.evaluate("new Promise(requestAnimationFrame)")
+        await says(opened, "The slot is busy · 1 waiting · next takes longer than expected")
+        await expect(opened.locator("#line td.expected")).to_have_text("longer than expected")
 
 
 async def test_of_a_long_line_the_first_are_shown_and_the_others_on_demand(browser: Browser) -> None:
@@ -384,6 +417,8 @@ async def test_a_gateway_that_goes_and_comes_back_is_seen_to_go_and_to_come_back
         await expect(opened.locator("#standing")).to_contain_text("Stale for")
         await expect(opened.get_by_role("status")).to_have_text("The gateway does not answer.")
         await expect(opened.get_by_role("article", name="box1")).to_be_visible()
+        await expect(opened.get_by_role("heading", level=1)).to_have_text("5 of 6 slots busy · 3 waiting")
+        await expect(opened.get_by_role("button", name="End the request")).to_have_count(0)
         assert await axe(opened) == []
         await away.get_by_role("button", name="Try now").click()
         await expect(away).to_be_visible()

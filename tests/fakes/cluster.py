@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from slotline.upstream.beside import beside
 async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
     """Looks again and again, until `condition` holds. Raises TimeoutError when it does not."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - it may be about anything
             await asyncio.sleep(0.002)
 
 
@@ -40,7 +40,7 @@ async def gate_at(
     jitter: Callable[[], float] = lambda: 0.5,
     max_waiting: int = 1 << 30,
     says_goodbye: bool = True,
-    **berths: Berth,
+    berths: Mapping[str, Berth],
 ) -> AsyncIterator[ClusterGate]:
     """One gate, which takes part within the block, as soon as it can. `says_goodbye`: it does not just vanish."""
     journal = Journal(url, namespace, lease, fair_by)

@@ -15,6 +15,7 @@ class Network:
         self.url = ""
         self._address = _address(url)
         self._open: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._port = 0
         self._there = asyncio.Event()  # what is sent arrives …
@@ -54,9 +55,22 @@ class Network:
     async def listen(self) -> None:
         """Somebody listens, at the same address as before."""
         if self._server is None:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+            self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
             self._port = int(self._server.sockets[0].getsockname()[1])
             self.url = f"redis://127.0.0.1:{self._port}/0"
+
+    async def close(self) -> None:
+        """There is no network any more."""
+        self.mend()
+        await self.refuse()
+        while self._serving:
+            self.cut()
+            await asyncio.wait(self._serving, timeout=0.1)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
@@ -79,7 +93,7 @@ class Network:
                 each.transport.abort()
             for way in ways:
                 way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            await asyncio.wait(ways)
 
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passes: asyncio.Event) -> None:
@@ -103,6 +117,4 @@ async def network(url: str) -> AsyncIterator[Network]:
     try:
         yield net
     finally:
-        net.mend()
-        await net.refuse()
-        await asyncio.sleep(0)  # the tasks of its connections end
+        await net.close()

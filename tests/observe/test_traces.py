@@ -23,7 +23,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from fakes.otlp import receiving
 from slotline.core.errors import Busy, Invalid, Outcome, Stalled
 from slotline.core.record import Record, Tokens
-from slotline.observe.traces import RequestSpan, Traces, asked_for, traces
+from slotline.observe.traces import RequestSpan, Seldom, Traces, asked_for, traces
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -314,3 +314,14 @@ async def test_a_receiver_that_says_nothing_does_not_hold_up_the_end(
                 assert made is not None
                 made.begin("POST", "messages", CIMultiDictProxy(CIMultiDict())).end(record())
     assert "could not be sent within 0.2 s" in caplog.text
+
+
+def test_a_collector_that_is_away_is_told_of_once_a_minute() -> None:
+    now = [0.0]
+    seldom, line = Seldom(lambda: now[0]), logging.makeLogRecord({"msg": "away"})
+    passed = []
+    for moment in (0.0, 1.0, 59.0, 60.0, 61.0, 200.0):
+        now[0] = moment
+        if seldom.filter(line):
+            passed.append(moment)
+    assert passed == [0.0, 60.0, 200.0]

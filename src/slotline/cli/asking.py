@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
@@ -18,7 +19,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from slotline.cli.hearing import Collected, Failed, Fault, Heard, Opened, Reading, refused, whole
+from slotline.cli.hearing import BROKE, Collected, Failed, Fault, Heard, Opened, Reading, refused, whole
 from slotline.cli.running import ask as get
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -26,6 +27,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _WITHIN: Final = 10.0  # seconds for a connection, and for the list of models
 _SILENCE: Final = 60.0  # seconds: a gateway that is there says something in a stream every ten, if it is set to no more
 KEY: Final = "SLOTLINE_KEY"
+_VARIABLE: Final = f"{__name__}.variable"  # in click's `meta`: the name of the first one that is to hold a key
 _HEADERS: Final = {
     "content-type": "application/json",
     "anthropic-version": "2023-06-01",
@@ -37,9 +39,20 @@ _HEADERS: Final = {
 def key_of(context: click.Context, parameter: click.Parameter, name: str) -> str | None:
     """What the variable `name` holds. Raises BadParameter where somebody names one that is not set."""
     key = os.environ.get(name)
+    context.meta.setdefault(_VARIABLE, name)
     if key is None and context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT:
         raise click.BadParameter(f"the variable {name} is not set")
     return key
+
+
+def about_key(message: str, status: int | None, key: str | None) -> str:
+    """`message` of a refusal; where it is the key that is not right, that, and the variable it comes from."""
+    if status != HTTPStatus.UNAUTHORIZED:
+        return message
+    variable = click.get_current_context().meta[_VARIABLE]
+    if key is None:
+        return f"the gateway needs a key: set {variable}, or name another variable with --key-env"
+    return f"the gateway refuses the key in {variable}"
 
 
 def key_option(command: _F) -> _F:
@@ -144,7 +157,14 @@ def _opened(answer: aiohttp.ClientResponse) -> Opened:
 
 
 class NoAnswer(Exception):
-    """The gateway does not say which models it has; the message says why, for people."""
+    """The gateway does not say which models it has; the message says why, for people.
+
+    `status`: the one with which it refused, if it did.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class _Listed(msgspec.Struct):
@@ -159,7 +179,7 @@ def models(url: str, key: str | None) -> list[str]:
     """The names of the models that the gateway at `url` lists for `key`. Raises NoAnswer."""
     body = _fetched(f"{url}/v1/models", url, key)
     if isinstance(body, Failed):
-        raise NoAnswer(body.message)
+        raise NoAnswer(body.message, body.status)
     try:
         return [each.id for each in msgspec.json.decode(body, type=_Models).data]
     except msgspec.MsgspecError:
@@ -178,12 +198,14 @@ def unserved(url: str, key: str | None, model: str) -> str | None:
     """None where a request may ask for `model`, else why not. Raises NoAnswer."""
     said = _fetched(f"{url}/v1/models/{quote(model, safe='')}", url, key)
     if isinstance(said, Failed) and said.status != 404:
-        raise NoAnswer(said.message)
+        raise NoAnswer(said.message, said.status)
     return said.message if isinstance(said, Failed) else None
 
 
 def words(error: Exception) -> str:
     """Why a connection failed, for people."""
+    if isinstance(error, aiohttp.ClientPayloadError):  # it says how HTTP frames a body
+        return BROKE
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
         return os.strerror(error.os_error.errno)
     return str(error) or type(error).__name__

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,10 +25,12 @@ from slotline.config import (
     UpstreamConfig,
     admin_token,
     api_key,
+    cluster_password,
     embedded,
     find,
     read,
 )
+from slotline.wiring import NO_CLIENT
 
 UPSTREAM_HEAD = ("upstream", "url", "kind", "slots", "queue", "models")
 KEY_HEAD = ("key", "weight", "priority", "running", "waiting", "models")
@@ -93,6 +96,21 @@ def who_may_ask(config: Config) -> str:
     return "no keys, open: whoever reaches the port" if config.server.open else "no keys: loopback only"
 
 
+def shared_rows(config: Config) -> list[tuple[str, str]]:
+    """Who operates the gateway, and with whom it shares its line, where the file says so: name and words.
+
+    Variables are named, and what they hold is not: `unset` tells of those that are missing.
+    """
+    rows = []
+    if config.admin.token_env is not None:
+        rows.append(("operators", f"the token in {config.admin.token_env}"))
+    if (cluster := config.cluster) is not None:
+        lease = TABLES["cluster"].settings["lease"].show(cluster.lease)
+        password = f"the password in {cluster.password_env}" if cluster.password_env is not None else "no password"
+        rows.append(("cluster", f"{cluster.url}, namespace {cluster.namespace}, lease {lease}, {password}"))
+    return rows
+
+
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in plain text: each column as wide as its widest cell, two blanks between, none at the ends of lines."""
     lines = [head, *rows]
@@ -110,6 +128,7 @@ def summary(config: Config) -> str:
             f"configuration  {config.source}",
             f"listens on     http://{host}:{server.port}, first-party mount {server.prefix}",
             f"who may ask    {who_may_ask(config)}",
+            *(f"{name:<13}  {words}" for name, words in shared_rows(config)),
             "",
             columns(UPSTREAM_HEAD, upstream_rows(config)),
             "",
@@ -134,9 +153,17 @@ def url_rows(url: str, prefix: str) -> list[tuple[str, str]]:
 
 
 def unset(config: Config, environ: Mapping[str, str]) -> list[ConfigError]:
-    """What is right in the file and keeps `serve` from starting here: secrets that the environment lacks."""
+    """What is right in the file and keeps `serve` from starting here.
+
+    That is secrets that the environment lacks, and the client of Redis where the line is shared.
+    """
     found = []
-    for ask in (*(partial(api_key, upstream) for upstream in config.upstreams), partial(admin_token, config.admin)):
+    asks = [*(partial(api_key, upstream) for upstream in config.upstreams), partial(admin_token, config.admin)]
+    if config.cluster is not None:
+        asks.append(partial(cluster_password, config.cluster))
+        if find_spec("redis") is None:
+            found.append(ConfigError(file=config.source, key="[cluster]", message=NO_CLIENT))
+    for ask in asks:
         try:
             ask(environ)
         except ConfigError as error:
@@ -179,8 +206,8 @@ def error_as_json(error: ConfigError) -> dict[str, Any]:
 def check(path: Path | None, *, probes: bool, wants_json: bool) -> None:
     """Read the configuration and print what it means.
 
-    Exit status 0: it is right; 1: it is not, or a secret that it names is not set, or, with --probe, an upstream cannot
-    be reached.
+    Exit status 0: it is right; 1: it is not, or a secret that it names is not set, or what it needs is not installed,
+    or, with --probe, an upstream cannot be reached.
     """
     try:
         config = configuration(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from http import HTTPStatus
 from typing import Final
 
 import click
@@ -55,12 +56,26 @@ def claude_code(url: str, token: str, model: str | None) -> dict[str, str]:
 
 def first_model(url: str, token: str) -> str | None:
     """The model that the gateway at `url` lists first; None if it lists none or cannot be asked."""
+    return _asked(url, token)[1]
+
+
+def _asked(url: str, token: str) -> tuple[int | None, str | None]:
+    """The status, None where nobody answers, and the model."""
+    status = None
     try:
-        _, body = ask(f"{url}/v1/models", token, _ASKED)
+        status, body = ask(f"{url}/v1/models", token, _ASKED)
         listed = msgspec.json.decode(body, type=_Models).data
     except (OSError, ValueError):  # refused, silent, another server, no JSON
-        return None
-    return listed[0].id if listed else None
+        return status, None
+    return status, listed[0].id if listed else None
+
+
+def _missing(url: str, token: str, status: int | None) -> str:
+    """Why there is no model."""
+    if status != HTTPStatus.UNAUTHORIZED:
+        return f"the gateway at {url} told no model; is it running? --model names one"
+    wants = "needs a key: --token" if token == _TOKEN else "does not know the key of --token"
+    return f"the gateway at {url} {wants}"
 
 
 @click.group()
@@ -78,10 +93,10 @@ def claude_code_command(url: str, token: str, model: str | None, *, as_json: boo
 
     Its models are all set to one, for the model of its choice is not on your server.
     """
-    chosen = model or first_model(url, token)
+    status, chosen = (None, model) if model else _asked(url, token)
     variables = claude_code(url, token, chosen)
     if chosen is None:
-        click.echo(f"the gateway at {url} told no model; is it running? --model names one", err=True)
+        click.echo(_missing(url, token, status), err=True)
     if as_json:
         click.echo(json.dumps(variables))
         return

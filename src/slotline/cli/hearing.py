@@ -17,6 +17,7 @@ import msgspec
 from slotline.core.errors import Protocol
 from slotline.core.sse import Event, Parser
 
+BROKE: Final = "the connection broke off"
 _MAX_EVENT: Final = 16 << 20  # bytes
 
 
@@ -82,7 +83,8 @@ class Fault(StrEnum):
     REFUSED = "refused"  # a status, before any stream
     ERROR = "error"  # the gateway's last word in a stream
     UNREACHABLE = "unreachable"  # nobody took the call
-    BROKEN = "broken"  # the connection ended, and the answer had not
+    BROKEN = "broken"  # the connection was lost, and the answer had not ended
+    ENDLESS = "endless"  # the body came to its proper end, and the answer had none
     STRANGE = "strange"  # this is not how a gateway speaks
 
 
@@ -193,11 +195,14 @@ class Reading:
 
     def end(self) -> list[Heard]:
         """The body has ended."""
-        return [*self._heard(self._parser.close), *self.broken("the stream has no end")]
+        heard = self._heard(self._parser.close)
+        if self._at is not _At.END:
+            heard.append(self._fails(Fault.ENDLESS, f"broke off {self._at.value}: the stream has no end"))
+        return heard
 
     def broken(self, why: str) -> list[Heard]:
         """The connection is gone. Nothing comes of it where the answer was whole."""
-        return [] if self._at is _At.END else [self._fails(Fault.BROKEN, f"broke off {self._at.value}: {why}")]
+        return [] if self._at is _At.END else [self._fails(Fault.BROKEN, _broke(f" {self._at.value}", why))]
 
     def _heard(self, read: Callable[[], list[Event]]) -> list[Heard]:
         """What came before something unreadable counts, however the network cut it."""
@@ -238,6 +243,11 @@ class Reading:
     def _fails(self, fault: Fault, message: str) -> Failed:
         self._at = _At.END
         return Failed(fault, fault, message)
+
+
+def _broke(where: str, why: str) -> str:
+    """`why` is not said where it is but that."""
+    return f"{BROKE}{where}" if why == BROKE else f"{BROKE}{where}: {why}"
 
 
 def _place(said: _Payload) -> Iterator[Heard]:
@@ -286,7 +296,7 @@ class Collected:
 
     def broken(self, why: str) -> list[Heard]:
         """The connection is gone."""
-        return [Failed(Fault.BROKEN, Fault.BROKEN, f"broke off: {why}")]
+        return [Failed(Fault.BROKEN, Fault.BROKEN, _broke("", why))]
 
 
 def whole(body: bytes) -> list[Heard]:

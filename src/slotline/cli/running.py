@@ -12,6 +12,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 import click
 
 URL: Final = "http://127.0.0.1:8080"
+OPERATOR: Final = "SLOTLINE_ADMIN"
+"""The variable that holds the operator's token, unless another one is named."""
 _MOST = 1 << 20  # bytes of an answer
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -12,6 +12,7 @@ anew, whatever became of the tickets.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ from slotline.gate.journal import Journal
 from slotline.gate.replica import Replica
 from slotline.gate.turn import Ask, Turn
 from slotline.gate.usher import Berth, Usher
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
@@ -314,7 +317,8 @@ class ClusterGate:
         self._usher.tell(applied.changes)
         for claim in came:
             self._settle(claim)
-        if any([self._comes_too_late(claim) for claim in came]):
+        if late := [claim for claim in came if self._comes_too_late(claim)]:
+            _log.warning("cluster: %d held slots are others' by now, and what runs here is stopped", len(late))
             self.lapse()
 
     def _hold(self, claim: Claim, ticket: Ticket) -> None:

@@ -41,7 +41,7 @@ class Outbox:
         self._commands = {_subject(each): each for each in [*commands, *kept]}
 
     def take(self) -> Sequence[Command]:
-        """The next entry, which is not here any more. A mark stands alone: pictures are of the state between entries."""
+        """The next entry, which is not here any more. A mark stands alone: pictures are of what is between entries."""
         batch: list[Command] = []
         for command in self._commands.values():
             if len(batch) == _AT_ONCE or (batch and (isinstance(command, Mark) or isinstance(batch[0], Mark))):

@@ -342,8 +342,8 @@ class Replica:
         self._hurry.set()
         if not self._complained:
             self._complained = True
-            self._trouble = f"the line that it shares with others cannot be reached: {error}"
-            _log.warning("cluster: %s", self._trouble)
+            self._trouble = "the line that it shares with others cannot be reached"  # callers are told no address
+            _log.warning("cluster: %s: %s", self._trouble, error)
 
     def _succeed(self, who: str) -> None:
         if who in self._failing:

@@ -18,7 +18,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SERVICE = "slotline"
+_EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"  # the logger of what sends spans
+_SELDOM = 60.0  # seconds between two of its lines
 _GOODBYE = 5.0  # seconds in which the last spans must be gone; a collector that is away holds up no shutdown
 _LONG = 200  # characters of a model's name, which a client may have made up
 _OPERATIONS = {
@@ -79,10 +81,30 @@ async def traces(environ: Mapping[str, str], goodbye: float = _GOODBYE) -> Async
         yield None
         return
     _log.info("traces: each request is one, sent by OTLP over HTTP")
+    seldom = Seldom(time.monotonic)
+    exporter = logging.getLogger(_EXPORTER)
+    exporter.addFilter(seldom)
     try:
         yield Traces(provider)
     finally:
         await _shut_down(provider, goodbye)
+        exporter.removeFilter(seldom)
+
+
+class Seldom(logging.Filter):
+    """Lets one line through a minute: a collector that is away is told of with each try to reach it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._clock = clock
+        self._next = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = self._clock()
+        if now < self._next:
+            return False
+        self._next = now + _SELDOM
+        return True
 
 
 def _first(environ: Mapping[str, str], names: Iterable[str]) -> str | None:

@@ -131,13 +131,46 @@ async def test_errors_are_sorted_and_a_stream_without_an_end_is_untrue() -> None
     assert cut.out.splitlines()[-1] == "untrue    2 times: broke off after message_start: the stream has no end"
 
 
+async def test_a_connection_that_breaks_is_an_error_in_words_and_not_untrue() -> None:
+    """A gateway that dies in the middle of its second answer."""
+    calls = 0
+
+    async def dies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal calls
+        request = await reader.readuntil(b"\r\n\r\n")
+        kind, pieces, end = b"application/json", [b'{"data":[{"id":"m"}]}'], b"0\r\n\r\n"
+        if request.startswith(b"POST"):
+            calls += 1
+            kind = b"text/event-stream"
+            names = ("message_start", "message_delta", "message_stop")[: 1 if calls == 2 else 3]
+            pieces = [f'event: {name}\ndata: {{"type":"{name}"}}\n\n'.encode() for name in names]
+            end = b"" if calls == 2 else end
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+        writer.write(head % kind + b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces) + end)
+        await writer.drain()
+        if request.startswith(b"POST"):
+            await reader.readuntil(b"}]}")
+        writer.close()
+
+    async with await asyncio.start_server(dies, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        result = await ran("--url", f"http://{host}:{port}", "--requests", "2", "--clients", "1", "--json")
+    told = result.report
+    assert told["ends"] == {"completed": 1, "failed": 1}
+    assert told["errors"] == [{"type": "broken", "count": 1, "message": "the connection broke off after message_start"}]
+    assert told["untrue"] == {}
+    assert result.status == 1
+
+
 async def test_clients_show_the_keys_of_the_variables_in_turn() -> None:
     keys = tuple(KeyConfig(name=name, hash=f"sha256:{digest(f'sl-{name}').hex()}") for name in ("a", "b"))
     async with fronted(keys=keys) as front:
         arguments = ("--clients", "2", "--requests", "4", "--key-env", "ONE", "--key-env", "TWO")
         assert (await ran("--url", front.url, *arguments, ONE="sl-a", TWO="sl-b")).status == 0
         ended_by = [record.__dict__["fields"]["key"] for record in front.log.records if "ended" in record.getMessage()]
+        wrong = await ran("--url", front.url, "--key-env", "ONE", "--key-env", "TWO", ONE="sl-c", TWO="sl-b")
     assert set(ended_by) == {"a", "b"}
+    assert (wrong.status, wrong.err) == (1, "slotline: the gateway refuses the key in ONE\n")
 
 
 @pytest.mark.parametrize(

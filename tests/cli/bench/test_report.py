@@ -91,6 +91,7 @@ def test_what_was_untrue_is_counted_and_makes_it_unsound() -> None:
         ([sample(end=End.FAILED, error="api_error", message="")], {}, False),
         ([sample(end=End.STOPPED)], {"stopped": True}, True),
         ([], {}, False),
+        ([WHOLE, sample(end=End.FAILED, error="broken")], {}, False),
         ([WHOLE, sample(end=End.LEFT)], {"behind": 0}, True),
         ([WHOLE, sample(end=End.LEFT)], {"behind": 1}, False),
         ([WHOLE, sample(end=End.LEFT)], {"behind": None}, True),

@@ -71,8 +71,9 @@ def test_one_that_does_not_stream_waited_as_long_as_it_is_told() -> None:
         (Failed(Fault.REFUSED, "overloaded_error", "full", 529), []),
         (Failed(Fault.ERROR, "api_error", "died"), []),
         (Failed(Fault.UNREACHABLE, "unreachable", "nobody"), []),
+        (Failed(Fault.BROKEN, "broken", "the connection broke off in line"), []),
         (
-            Failed(Fault.BROKEN, "broken", "broke off in line: the stream has no end"),
+            Failed(Fault.ENDLESS, "endless", "broke off in line: the stream has no end"),
             ["broke off in line: the stream has no end"],
         ),
         (Failed(Fault.STRANGE, "strange", "no answer"), ["no answer"]),

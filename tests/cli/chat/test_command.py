@@ -57,7 +57,11 @@ async def test_an_error_is_said_and_the_exit_status_is_1() -> None:
 async def test_where_there_are_keys_it_shows_the_one_of_the_variable() -> None:
     keys = (KeyConfig(name="alice", hash=f"sha256:{digest('sl-a').hex()}"),)
     async with fronted(keys=keys) as front:
-        assert (await piped(front)).exit_code == 1
+        for model in ((), ("stub",)):
+            none, wrong = await piped(front, *model), await piped(front, *model, "--key-env", "MINE", MINE="sl-b")
+            assert (none.exit_code, wrong.exit_code) == (1, 1)
+            assert none.stderr.startswith("slotline: the gateway needs a key: set SLOTLINE_KEY")
+            assert wrong.stderr == "slotline: the gateway refuses the key in MINE\n"
         assert (await piped(front, SLOTLINE_KEY="sl-a")).exit_code == 0
         assert (await piped(front, "--key-env", "MINE", MINE="sl-a")).exit_code == 0
 

@@ -80,6 +80,6 @@ def test_at_the_end_it_says_how_it_went() -> None:
 
 def test_one_that_was_stopped_or_failed_says_how_far_it_came() -> None:
     stopped = course((0.0, Queued(2, 2, None)), (4.0, Queued(1, 1, None)))
-    stopped.stopped = True
-    assert stopped.footer() == "stopped · waited 4.0 s"
+    stopped.stop(109.0)  # its place was told for the last time five seconds before
+    assert stopped.footer() == "stopped · waited 9.0 s"
     assert course((1.0, Failed(Fault.REFUSED, "not_found_error", "no", 404))).footer() == ""

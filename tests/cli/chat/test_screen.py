@@ -118,6 +118,17 @@ async def test_stopped_it_leaves_what_came_and_closes_what_it_reads() -> None:
 
 
 @pytest.mark.looptime
+async def test_stopped_in_line_it_says_how_long_it_waited() -> None:
+    screen = Screen(Terminal().console)
+    task = asyncio.create_task(screen.show(pieces(Queued(1, 1, None), pause=60.0)))
+    await asyncio.sleep(12.0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert screen.course.footer() == "stopped · waited 12 s"
+
+
+@pytest.mark.looptime
 async def test_nothing_of_an_answer_steers_the_terminal() -> None:
     terminal = Terminal()
     await Screen(terminal.console).show(pieces(Thinking("\x1b[2J"), Text("a\x1b]0;title\x07b\x9b"), Done("end_turn")))

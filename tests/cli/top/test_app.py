@@ -115,6 +115,26 @@ async def test_a_gateway_that_is_gone_leaves_its_last_state_dimmed() -> None:
             assert "box llama.cpp" in top.text("#rows")
 
 
+async def test_a_gateway_that_wants_a_token_is_reachable_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TESTS_TOKEN", "right")
+    async with fronted(admin="A_TESTS_TOKEN") as front, watched(front.url) as top:
+        await top.until(lambda: "token is needed: set SLOTLINE_ADMIN" in top.text("#head"))
+        assert "not reachable" not in top.text("#head")
+
+
+async def test_the_question_goes_when_its_request_has_ended_meanwhile() -> None:
+    async with crowded() as front, watched(front.url) as top:
+        await top.until(lambda: top.app.state and len(top.app.state.requests) == 2)
+        await top.keys("home", "k")
+        assert isinstance(top.app.screen, Ask)
+        await front.stub.until(lambda state: state.held == 1)
+        front.stub.release()
+        await top.until(lambda: not isinstance(top.app.screen, Ask))
+        await top.keys("y")
+        await front.until(lambda: len(front.outcomes) == 2)
+    assert front.outcomes == ["completed", "completed"]
+
+
 @pytest.mark.parametrize("size", [(80, 24), (44, 10), (20, 5)])
 async def test_it_runs_in_small_terminals(size: tuple[int, int]) -> None:
     async with crowded() as front, watched(front.url, size) as top:

@@ -47,7 +47,10 @@ async def test_json_is_the_state_as_the_gateway_tells_it() -> None:
 async def test_the_operators_token_comes_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TESTS_TOKEN", "right")
     async with fronted(admin="A_TESTS_TOKEN") as front:
-        assert (await looked(front)).exit_code == 1
+        none, wrong = await looked(front), await looked(front, "--token-env", "MINE", MINE="wrong")
+        assert (none.exit_code, wrong.exit_code) == (1, 1)
+        assert none.stderr.startswith("slotline: the operator's token is needed: set SLOTLINE_ADMIN")
+        assert wrong.stderr == "slotline: the operator's token is needed: the one in MINE is refused\n"
         assert (await looked(front, SLOTLINE_ADMIN="right")).exit_code == 0
         assert (await looked(front, "--token-env", "MINE", MINE="right")).exit_code == 0
 

@@ -68,8 +68,12 @@ async def test_who_is_no_operator_is_told_so(monkeypatch: pytest.MonkeyPatch) ->
         async with Feed(front.url, "wrong") as feed, aclosing(feed.follow()) as follow:
             away = await anext(follow)
             assert isinstance(away, Away)
-            assert "token" in away.why
+            assert away.there
+            assert away.why == "the operator's token is needed: the one in SLOTLINE_ADMIN is refused"
             with pytest.raises(Trouble, match="token"):
+                await feed.state()
+        async with Feed(front.url, None, "MINE") as feed:
+            with pytest.raises(Trouble, match=r"token is needed: set MINE, or name another variable with --token-env"):
                 await feed.state()
         async with Feed(front.url, "right") as feed:
             assert decoded(await feed.state()).upstreams[0].name == "box"

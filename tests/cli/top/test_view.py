@@ -12,7 +12,7 @@ from slotline.cli.top.view import Speeds, detail, rows, totals
 from slotline.core.errors import Outcome
 from slotline.core.keys import Priority
 from slotline.core.kind import Kind
-from slotline.core.report import Gateway, Phase, Prompt, Request, Slot, Slots, SlotState, State, Upstream
+from slotline.core.report import Gateway, Line, Phase, Prompt, Request, Slot, Slots, SlotState, State, Upstream
 
 
 def request(id: str, phase: Phase = Phase.WAITING, **more: Any) -> Request:  # noqa: A002 - it is the id
@@ -42,8 +42,10 @@ def upstream(*slots: Slot, name: str = "box1", state: str = "up", waiting: int =
     return Upstream(name=name, kind=Kind.LLAMA_CPP, state=state, slots=counted, waiting=waiting, **{**told, **more})
 
 
-def state(upstreams: Sequence[Upstream], requests: Sequence[Request] = (), *, at: float = 10.0) -> State:
-    return State(Gateway("0.1.0", 0, round(at * 1000)), upstreams, [], requests)
+def state(
+    upstreams: Sequence[Upstream], requests: Sequence[Request] = (), *, lines: Sequence[Line] = (), at: float = 10.0
+) -> State:
+    return State(Gateway("0.1.0", 0, round(at * 1000)), upstreams, lines, requests)
 
 
 def shown(told: State, width: int = 120, speeds: Speeds | None = None) -> list[str]:
@@ -129,6 +131,31 @@ def test_lines_of_different_upstreams_stand_apart_and_classes_show_where_there_a
         *(["line", "for"], ["place", "class"], ["1", "batch"]),
     ]
     assert (lines[0], lines[5]) == ("line for a or b · 2 in line", "line for c · 1 in line")
+
+
+@pytest.mark.parametrize(
+    ("length", "places", "words"),
+    [
+        (2, [1, 2], "2 in line"),
+        (3, [1, 3], "3 in line, 1 of them at another gateway"),
+        (4, [1, 3], "4 in line, 2 of them at other gateways"),
+        (3, [1, 3, None], "4 in line, 1 of them at another gateway"),  # one is about to join the line
+        (1, [], "1 in line, at another gateway"),
+        (2, [], "2 in line, all at other gateways"),
+    ],
+)
+def test_who_waits_at_other_gateways_of_a_cluster_is_counted_and_said(
+    length: int, places: Sequence[int | None], words: str
+) -> None:
+    waits = [request(f"req_{number}", position=place) for number, place in enumerate(places)]
+    told = state([upstream(Slot(0, SlotState.ELSEWHERE), waiting=length)], waits, lines=[Line(["box1"], length)])
+    lines = shown(told)
+    assert f"line for box1 · {words}" in lines
+    assert len(lines) == lines.index(f"line for box1 · {words}") + 1 + (len(places) + 1 if places else 0)
+    said = totals(told, Speeds()).split(" · ")[1]
+    here = " here" if "gateway" in words else ""
+    assert said == (f"{words}, the longest{here} for 31 s" if places else words)
+    assert all(len(line) <= 37 for line in shown(told, 37))
 
 
 def test_what_is_wrong_with_an_upstream_is_said_in_a_word_and_a_tone() -> None:

@@ -17,13 +17,13 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
-from slotline.cli.asking import KEY, Asker, NoAnswer, first_model, key_of, unserved
+from slotline.cli.asking import KEY, Asker, NoAnswer, about_key, first_model, key_of, unserved
 from slotline.cli.bench.load import Load, Plan
 from slotline.cli.bench.report import Report, as_text, report
 from slotline.cli.bench.sample import End
 from slotline.cli.bench.screen import screen
 from slotline.cli.printable import harmless, one_line
-from slotline.cli.running import url_option
+from slotline.cli.running import OPERATOR, url_option
 from slotline.cli.top.feed import Feed, Trouble, decoded
 
 _EVERY = 0.2  # seconds between two looks at how far it is
@@ -60,7 +60,7 @@ def _keys(context: click.Context, parameter: click.Parameter, names: tuple[str, 
     help="The variable that holds a key, where the gateway has keys; repeatable: clients take them in turn.",
 )  # fmt: skip
 @click.option(
-    "--token-env", default="SLOTLINE_ADMIN", show_default=True, metavar="NAME",
+    "--token-env", default=OPERATOR, show_default=True, metavar="NAME",
     help="The variable that holds the operator's token: with --leave the gateway is asked who is still there.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="For a program: one JSON object on standard output.")
@@ -70,15 +70,16 @@ def bench(
     """Put load on a running gateway, and say how long everything took.
 
     Clients ask one after the other; with --rate requests come at their own times. Ctrl-C ends it, and prints what there
-    is. The exit status is 1 if a stream had no end or no order, if who left is still there, or if nothing was answered.
+    is. The exit status is 1 if a stream had no end or no order, if a connection broke off, if who left is still
+    there, or if nothing was answered.
     """
     try:
         plan = _plan(settings, _model(url, keys[0], model))
     except NoAnswer as error:
-        click.echo(f"slotline: {one_line(str(error))}", err=True)
+        click.echo(f"slotline: {one_line(about_key(str(error), error.status, keys[0]))}", err=True)
         sys.exit(1)
     told = asyncio.run(_run(url, plan, keys, os.environ.get(token_env) or None))
-    click.echo(harmless(msgspec.json.encode(told)) if as_json else as_text(told))
+    click.echo(harmless(msgspec.json.encode(told)) if as_json else as_text(told, token_env))
     sys.exit(1 if not told.sound else _STOPPED if told.stopped else 0)
 
 

@@ -12,7 +12,9 @@ import msgspec
 from slotline.cli.bench.load import Plan
 from slotline.cli.bench.sample import End, Sample
 from slotline.cli.check import columns
+from slotline.cli.hearing import Fault
 from slotline.cli.printable import one_line
+from slotline.cli.running import OPERATOR
 from slotline.core.simulation.fairshare import jain
 from slotline.core.simulation.report import quantile
 from slotline.core.why import spoken
@@ -89,8 +91,10 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def sound(self) -> bool:
-        """Nothing was untrue, and something was answered, if there was time."""
-        return not self.untrue and not self.behind and (self.stopped or bool(self.ends.get(End.COMPLETED)))
+        """Nothing was untrue, no connection broke off, and something was answered, if there was time."""
+        broken = any(failure.type == Fault.BROKEN for failure in self.errors)
+        answered = self.stopped or bool(self.ends.get(End.COMPLETED))
+        return not self.untrue and not broken and not self.behind and answered
 
 
 def report(
@@ -166,9 +170,10 @@ def _errors(samples: Sequence[Sample]) -> list[Failure]:
 # ---- as text ---------------------------------------------------------------------------------------------------------
 
 
-def as_text(told: Report) -> str:
-    """For a person."""
-    head, foot = ([f"{name:<8}  {text}" for name, text in facts(told)] for facts in (_facts, _verdicts))
+def as_text(told: Report, token_env: str = OPERATOR) -> str:
+    """For a person. `token_env`: the variable that an operator's token was looked for in."""
+    facts = (_facts(told), _verdicts(told, token_env))
+    head, foot = ([f"{name:<8}  {text}" for name, text in each] for each in facts)
     return "\n".join([*head, "", _table(told), "", *foot])
 
 
@@ -189,7 +194,7 @@ def _facts(told: Report) -> Iterator[tuple[str, str]]:
     yield "ended", ", ".join(f"{count} {end}" for end, count in sorted(told.ends.items())) or "nothing was asked"
 
 
-def _verdicts(told: Report) -> Iterator[tuple[str, str]]:
+def _verdicts(told: Report, token_env: str) -> Iterator[tuple[str, str]]:
     if told.speed is not None:
         speed = told.speed
         yield (
@@ -202,7 +207,7 @@ def _verdicts(told: Report) -> Iterator[tuple[str, str]]:
     if told.fairness is not None:
         yield "fairness", f"{told.fairness:.3f} (Jain's index of the tokens that each client got; 1 is perfect)"
     if left := told.ends.get(End.LEFT):
-        yield "left", f"{left} while they waited; {_gone(told.behind)}"
+        yield "left", f"{left} while they waited; {_gone(told.behind, token_env)}"
     if told.plan.rate is not None:
         yield "late", f"the latest request was sent {took(told.latest)} after it was due, which counts as its own time"
     for place, failure in enumerate(told.errors[:_SHOWN]):
@@ -213,9 +218,9 @@ def _verdicts(told: Report) -> Iterator[tuple[str, str]]:
         yield "untrue", "nothing: every stream kept its order and had its end"
 
 
-def _gone(behind: int | None) -> str:
+def _gone(behind: int | None, token_env: str) -> str:
     if behind is None:
-        return "whether the gateway has let go of them, only an operator sees (--token-env)"
+        return f"whether the gateway has let go of them, only an operator sees: {token_env} is to hold the token"
     return f"{behind} of them are still there" if behind else "the gateway has let go of all of them"
 
 

@@ -113,7 +113,7 @@ class Measure:
                 self._done = True
             case Failed():
                 self._failed = heard
-                if heard.fault in (Fault.BROKEN, Fault.STRANGE):
+                if heard.fault in (Fault.ENDLESS, Fault.STRANGE):
                     self._untrue.append(heard.message)
             case Untrue(message):
                 self._untrue.append(message)

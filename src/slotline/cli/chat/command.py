@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text as Line
 
-from slotline.cli.asking import Asker, NoAnswer, first_model, key_option, unserved
+from slotline.cli.asking import Asker, NoAnswer, about_key, first_model, key_option, unserved
 from slotline.cli.chat.course import Course
 from slotline.cli.chat.rejoin import steadily
 from slotline.cli.chat.talk import Talk
@@ -57,7 +57,7 @@ def chat(
         else:
             problem = asyncio.run(_in_pipe(_message(), talk, url, key))
     except NoAnswer as error:
-        problem = str(error)
+        problem = about_key(str(error), error.status, key)
     if problem is not None:
         click.echo(f"slotline: {printable(problem)}", err=True)
         sys.exit(1)
@@ -101,7 +101,9 @@ async def _in_pipe(text: str, talk: Talk, url: str, key: str | None) -> str | No
                 click.echo(printable(heard.text) if steers else heard.text, nl=False)
     if course.text and not course.text[-1].endswith("\n"):
         click.echo()
-    return course.failed.message if course.failed is not None else None
+    if course.failed is None:
+        return None
+    return about_key(course.failed.message, course.failed.status, key)
 
 
 class _Place:

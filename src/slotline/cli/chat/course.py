@@ -35,7 +35,7 @@ class Course:
     text: list[str] = field(default_factory=list)
     thought: list[str] = field(default_factory=list)
     failed: Failed | None = None
-    stopped: bool = False  # by the person
+    _stopped: float | None = None  # by the person, when
     _last: Heard | Lost | None = None
     _queued: float | None = None  # since when
     _told: float = 0.0  # when the last thing was heard that the line shows
@@ -71,6 +71,10 @@ class Course:
         if not isinstance(heard, (Opened, Untrue, Usage)):
             self._last, self._told = heard, now
 
+    def stop(self, now: float) -> None:
+        """The person does not want more of it."""
+        self._stopped = now
+
     # ---- to be shown -------------------------------------------------------------------------------------------------
 
     def status(self, now: float) -> str:
@@ -89,9 +93,9 @@ class Course:
 
     def footer(self) -> str:
         """How it went, once it is over."""
-        parts = ["stopped"] if self.stopped else []
+        parts = ["stopped"] if self._stopped is not None else []
         if self._queued is not None:
-            until = self._granted if self._granted is not None else self._told
+            until = next(each for each in (self._granted, self._stopped, self._told) if each is not None)
             parts.append(f"waited {spoken(until - self.asked)}")
         if self._first is not None:
             began = self._granted if self._queued is not None and self._granted is not None else self.asked

@@ -61,4 +61,4 @@ async def steadily(asker: Asks, body: bytes, kept: float = KEPT) -> AsyncGenerat
 
 def _passes(failed: Failed, *, after_loss: bool) -> bool:
     """Whether another try can help: a connection broke, or does not come back yet."""
-    return failed.fault is Fault.BROKEN or (after_loss and failed.fault is Fault.UNREACHABLE)
+    return failed.fault in (Fault.BROKEN, Fault.ENDLESS) or (after_loss and failed.fault is Fault.UNREACHABLE)

@@ -46,7 +46,7 @@ class Screen:
                         self._draw(live)
                         await asyncio.wait([heard], timeout=_EVERY)
             except asyncio.CancelledError:
-                self.course.stopped = True
+                self.course.stop(self._time())
                 raise
             finally:
                 self._settle(whole=True)

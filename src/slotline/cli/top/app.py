@@ -106,6 +106,8 @@ class Top(App[None]):
             self._show_rows()
         if isinstance(self.screen, Detail):
             self.screen.tell(self.state, self.speeds)
+        elif isinstance(self.screen, Ask) and self.state is not None:
+            self.screen.check(self.state)
 
     def _show_head(self) -> None:
         title = f"slotline top · {self._url}"
@@ -115,8 +117,10 @@ class Top(App[None]):
         second = Text(said, "dim" if self.away else "", no_wrap=True, overflow="ellipsis")
         lines = [Text(title, "bold", no_wrap=True, overflow="ellipsis"), second]
         if self.away is not None:
-            gone = asyncio.get_running_loop().time() - self.away.since
-            why = f"gateway not reachable for {spoken(round(gone))}: {one_line(self.away.why)}"
+            why = one_line(self.away.why)
+            if not self.away.there:
+                gone = asyncio.get_running_loop().time() - self.away.since
+                why = f"gateway not reachable for {spoken(round(gone))}: {why}"
             lines[1:] = [Text(why, "bold red"), *([second] if self.state is not None else [])]
         self._head.update(Group(*lines, Text("")))
 
@@ -248,6 +252,12 @@ class Ask(ModalScreen[bool]):
     def __init__(self, request: Request) -> None:
         super().__init__()
         self._request = request
+
+    def check(self, state: State) -> None:
+        """The next state is there. One that has ended meanwhile is nothing to ask about."""
+        if all(each.id != self._request.id for each in state.requests):
+            self.notify(f"{self._request.id} has ended meanwhile")
+            self.dismiss(False)
 
     def compose(self) -> ComposeResult:
         request = self._request

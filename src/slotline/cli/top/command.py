@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import click
 
 from slotline.cli.printable import harmless, one_line, printable
-from slotline.cli.running import url_option
+from slotline.cli.running import OPERATOR, url_option
 from slotline.cli.top.feed import Feed, Trouble, decoded
 from slotline.cli.top.view import Speeds, rows, totals
 
@@ -26,7 +26,7 @@ _MISSING = (
 @url_option
 @click.option(
     "--token-env",
-    default="SLOTLINE_ADMIN",
+    default=OPERATOR,
     show_default=True,
     metavar="NAME",
     help="The variable that holds the operator's token, where the gateway has one.",
@@ -43,14 +43,14 @@ def top(url: str, token_env: str, *, once: bool, as_json: bool) -> None:
     if live and find_spec("textual") is None:
         raise click.ClickException(_MISSING)
     try:
-        asyncio.run(_live(url, token) if live else _once(url, token, as_json=as_json))
+        asyncio.run(_live(url, token, token_env) if live else _once(url, token, token_env, as_json=as_json))
     except Trouble as trouble:
         click.echo(f"slotline: {one_line(str(trouble))}", err=True)
         sys.exit(1)
 
 
-async def _once(url: str, token: str | None, *, as_json: bool) -> None:
-    async with Feed(url, token) as feed:
+async def _once(url: str, token: str | None, token_env: str, *, as_json: bool) -> None:
+    async with Feed(url, token, token_env) as feed:
         said = await feed.state()
     state = decoded(said)
     if as_json:
@@ -62,8 +62,8 @@ async def _once(url: str, token: str | None, *, as_json: bool) -> None:
     click.echo(f"{totals(state, speeds)}\n\n{printable(shown)}")
 
 
-async def _live(url: str, token: str | None) -> None:
+async def _live(url: str, token: str | None, token_env: str) -> None:
     from slotline.cli.top.app import Top  # noqa: PLC0415 - it takes a while, and pipes do without
 
-    async with Feed(url, token) as feed:
+    async with Feed(url, token, token_env) as feed:
         await Top(feed, url).run_async()

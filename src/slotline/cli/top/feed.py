@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from http import HTTPStatus
 from typing import Final, Self
 from urllib.parse import quote
 
@@ -12,7 +13,8 @@ import aiohttp
 import msgspec
 
 from slotline.cli.asking import bearer, words
-from slotline.cli.hearing import refused
+from slotline.cli.hearing import Fault, refused
+from slotline.cli.running import OPERATOR
 from slotline.core.errors import Protocol
 from slotline.core.report import Request, State
 from slotline.core.sse import Parser
@@ -27,18 +29,29 @@ class Trouble(Exception):
     """The gateway says nothing, or no; the message says why, for people."""
 
 
+class Barred(Trouble):
+    """Who asks is not taken for an operator."""
+
+
 class Away(msgspec.Struct, frozen=True):
-    """It cannot be reached, `since` a time of the loop's clock."""
+    """It tells nothing, `since` a time of the loop's clock. `there`: it can be reached, and refuses."""
 
     why: str
     since: float
+    there: bool = False
 
 
 class Feed:
-    """The gateway at `url`, asked with the operator's `token`. Only inside of `async with`."""
+    """The gateway at `url`, asked with the operator's `token`, which is the one in `variable`.
 
-    def __init__(self, url: str, token: str | None) -> None:
+    Only inside of `async with`.
+    """
+
+    def __init__(self, url: str, token: str | None, variable: str = OPERATOR) -> None:
         self._url = url
+        self._token = f"set {variable}, or name another variable with --token-env"
+        if token is not None:
+            self._token = f"the one in {variable} is refused"
         self._headers = bearer(token)
 
     async def __aenter__(self) -> Self:
@@ -54,6 +67,7 @@ class Feed:
         time = asyncio.get_running_loop().time
         since, tries = time(), 0
         while True:
+            there = False
             try:
                 async with aclosing(self._states()) as states:
                     async for state in states:
@@ -61,8 +75,8 @@ class Feed:
                         since, tries = time(), 0
                 why = "it has ended"
             except Trouble as trouble:
-                why = str(trouble)
-            yield Away(why, since)
+                why, there = str(trouble), isinstance(trouble, Barred)
+            yield Away(why, since, there)
             await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
             tries += 1
 
@@ -87,7 +101,7 @@ class Feed:
         try:
             async with self._session.get(f"{self._url}/api/events") as answer:
                 if answer.status != 200:
-                    raise Trouble(refused(answer.status, await answer.read()).message)
+                    raise self._refusal(answer.status, await answer.read())
                 async for piece in answer.content.iter_any():
                     for event in parser.feed(piece):
                         yield decoded(event.data)
@@ -102,8 +116,15 @@ class Feed:
         except (aiohttp.ClientError, OSError) as error:
             raise Trouble(f"the gateway at {self._url} does not answer: {words(error)}") from error
         if answer.status not in (200, 202):
-            raise Trouble(refused(answer.status, body).message)
+            raise self._refusal(answer.status, body)
         return body
+
+    def _refusal(self, status: int, body: bytes) -> Trouble:
+        failed = refused(status, body)
+        if failed.fault is Fault.STRANGE or status not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            return Trouble(failed.message)
+        wants_token = status == HTTPStatus.UNAUTHORIZED
+        return Barred(f"the operator's token is needed: {self._token}" if wants_token else failed.message)
 
 
 def decoded(state: bytes) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -16,6 +16,7 @@ from slotline.core.why import names, spoken
 _OVER: Final = 4.0  # seconds that a speed is measured over
 _LEAST: Final = 0.4  # … of which there must be so many
 _BAR: Final = 10  # columns
+_NAMED: Final = 12  # columns that a line's name has at least
 
 _SLOTS: Final = (
     Column("slot", right=True),
@@ -86,9 +87,13 @@ def totals(state: State, speeds: Speeds) -> str:
     slots = [upstream.slots for upstream in state.upstreams]
     waits = [request for request in state.requests if request.phase is Phase.WAITING]
     parts = [f"{sum(each.busy for each in slots)} of {_many(sum(each.total for each in slots), 'slot')} busy"]
+    elsewhere = sum(_elsewhere(state).values())
     if waits:
         longest = spoken(max(request.waited_ms for request in waits) / 1000)
-        parts.append(f"{len(waits)} in line, the longest for {longest}")
+        here = " here" if elsewhere else ""
+        parts.append(f"{_in_line(len(waits), elsewhere)}, the longest{here} for {longest}")
+    elif elsewhere:
+        parts.append(_in_line(0, elsewhere))
     else:
         parts.append("nobody in line")
     if speed := speeds.all():
@@ -224,11 +229,17 @@ def _pieces(thought: int, pieces: int) -> str:
 
 
 def _lines(state: State, width: int) -> Iterator[Row]:
-    """One block for each line: those who wait for the same upstreams."""
+    """One block for each line: those who wait for the same upstreams.
+
+    Of those who wait at other gateways of a cluster it is only known how many they are.
+    """
+    elsewhere = _elsewhere(state)
     lines: dict[tuple[str, ...], list[Request]] = {}
     for request in state.requests:
         if request.phase is Phase.WAITING:
             lines.setdefault(tuple(sorted(request.upstreams)), []).append(request)
+    for upstreams in elsewhere:
+        lines.setdefault(upstreams, [])
     classes = len({request.priority for waits in lines.values() for request in waits}) > 1
     cells = {line: [_waiting(each, classes=classes) for each in _in_order(waits)] for line, waits in lines.items()}
     fitted = widths(_WAITING, [row for table in cells.values() for row, _ in table], width)
@@ -238,10 +249,28 @@ def _lines(state: State, width: int) -> Iterator[Row]:
     for place, (upstreams, table) in enumerate(cells.items()):
         if place:
             yield Row(())
-        where = one_line(names(upstreams))
-        yield Row([Span(cut(f"line for {where}", width - 12), Tone.STRONG), Span(f" · {len(table)} in line")])
-        yield head(_WAITING, fitted)
+        said = f" · {_in_line(len(table), elsewhere.get(upstreams, 0))}"
+        where = cut(f"line for {one_line(names(upstreams))}", max(_NAMED, width - len(said)))
+        yield Row([Span(where, Tone.STRONG), Span(cut(said, width - len(where)))])
+        if table:
+            yield head(_WAITING, fitted)
         yield from (line(_WAITING, row, fitted, request) for row, request in table)
+
+
+def _elsewhere(state: State) -> dict[tuple[str, ...], int]:
+    """How many of each line wait at other gateways, where any do: whoever has a place, and is not of this one."""
+    own = Counter(tuple(sorted(each.upstreams)) for each in state.requests if each.position is not None)
+    lengths = {tuple(sorted(line.upstreams)): line.length for line in state.lines}
+    return {names: length - own[names] for names, length in lengths.items() if length > own[names]}
+
+
+def _in_line(here: int, elsewhere: int) -> str:
+    """How many wait, and how many of them where nobody sees them from here."""
+    if not elsewhere:
+        return f"{here} in line"
+    where = "at another gateway" if elsewhere == 1 else "at other gateways"
+    of_them = f"{elsewhere} of them " if here else "all " if elsewhere > 1 else ""
+    return f"{here + elsewhere} in line, {of_them}{where}"
 
 
 def _in_order(waits: Sequence[Request]) -> list[Request]:

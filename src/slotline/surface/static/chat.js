@@ -7,6 +7,7 @@ import { fresh, isConversation, request } from "./chat/conversation.js";
 import { Gateway } from "./chat/gateway.js";
 import { announce, fitToKeyboard, Scroll } from "./chat/reading.js";
 import { load, save, watch } from "./chat/storage.js";
+import { hold, isHeld } from "./chat/tabs.js";
 import { make } from "./element.js";
 import { stream } from "./messages.js";
 
@@ -17,6 +18,7 @@ const EXAMPLES = [
   "Write a short story about a fox who has to wait.",
   "Show me how to reverse a string in Python.",
 ];
+const NO_ANSWER = "No answer came to this.";
 const TITLE = document.title;
 const TOUCH = matchMedia("(pointer: coarse)");
 
@@ -29,20 +31,43 @@ let settings = { model: "", system: "", maxTokens: 1024, thinking: true, ...load
 let active = null; // while there is a request: { controller, answer, turn }
 let asking = Promise.resolve(); // over when that is over
 let editing = false;
+let elsewhere = false; // the last question is being answered in another tab
 let looking; // the timer of the next look for a model
 
 // ---- the conversation on the page -----------------------------------------------------------------------------------
 
 function showAll() {
+  elsewhere = false;
   $("turns").replaceChildren(...chat.turns.map((turn) => shown(turn, turn.answer && Answer.kept(turn.answer))));
   refresh();
   scroll.toEnd();
+  lookAtTabs();
+}
+
+/** Where the last question has no answer here, another tab may be about to have one. */
+async function lookAtTabs() {
+  const turn = chat.turns.at(-1);
+  const unanswered = () => !active && turn === chat.turns.at(-1) && turn?.answer === null;
+  if (!unanswered()) return;
+  const held = await isHeld(chat.id, adopt);
+  if (!unanswered()) return;
+  elsewhere = held;
+  $("turns").lastElementChild.querySelector(".note").textContent = held ? "Being answered in another tab." : NO_ANSWER;
+  refresh();
+}
+
+/** Another tab has kept something, or is done. */
+function adopt() {
+  const other = load("chat");
+  if (active || editing || !isConversation(other)) return void lookAtTabs();
+  chat = other;
+  showAll();
 }
 
 /** One turn: the question, and its answer if there is one. */
 function shown(turn, answer) {
   const question = make("div", { class: "question" }, make("h2", { class: "heard" }, "You"), turn.question);
-  const none = () => make("div", { class: "answer" }, make("div", { class: "note" }, "No answer came to this."));
+  const none = () => make("div", { class: "answer" }, make("div", { class: "note" }, NO_ANSWER));
   const box = answer?.box ?? none();
   box.prepend(make("h2", { class: "heard" }, "Answer"));
   return make("article", { class: "turn" }, question, box);
@@ -54,7 +79,7 @@ function refresh() {
   $("empty").hidden = Boolean(last) || !$("nothing").hidden || !$("key-form").hidden;
   $("send").hidden = Boolean(active);
   $("stop").hidden = !active;
-  $("send").disabled = !settings.model || $("model").disabled;
+  $("send").disabled = !settings.model || $("model").disabled || elsewhere;
   $("new").disabled = !last;
   $("editing").hidden = !editing;
   $("forget-key").hidden = !gateway.key;
@@ -64,7 +89,7 @@ function refresh() {
   for (const old of document.querySelectorAll(".actions")) old.remove();
   const article = $("turns").lastElementChild;
   article?.classList.toggle("old", editing);
-  if (article && !active && $("key-form").hidden) article.append(actions(last));
+  if (article && !active && !elsewhere && $("key-form").hidden) article.append(actions(last));
 }
 
 function actions(turn) {
@@ -110,6 +135,8 @@ async function ask(more = {}) {
   const controller = new AbortController();
   $("turns").lastElementChild.replaceWith(shown(turn, answer));
   active = { controller, answer, turn };
+  elsewhere = false;
+  const release = hold(chat.id);
   keep();
   refresh();
   scroll.toEnd();
@@ -133,6 +160,7 @@ async function ask(more = {}) {
     turn.answer = answer.finish(end, performance.now());
     active = null;
     ended(turn, end);
+    release();
   }
 }
 
@@ -152,6 +180,7 @@ function ended(turn, { error }) {
 
 document.addEventListener("visibilitychange", () => {
   if (!active) document.title = TITLE;
+  if (!document.hidden) lookAtTabs();
 });
 
 let drawing = false;
@@ -338,13 +367,7 @@ function wire() {
   $("forget-key").addEventListener("click", forgetKey);
   $("open-settings").addEventListener("click", () => showSettings($("settings").hidden));
   for (const id of ["model", "system", "max-tokens", "thinking"]) $(id).addEventListener("change", remember);
-  watch("chat", () => {
-    const other = load("chat");
-    if (!active && !editing && isConversation(other)) {
-      chat = other;
-      showAll();
-    }
-  });
+  watch("chat", adopt);
   addEventListener("online", () => $("nothing").hidden || look());
   fitToKeyboard();
 }

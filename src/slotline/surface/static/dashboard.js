@@ -5,9 +5,10 @@ import { Ending } from "./dashboard/ending.js";
 import { ask, Feed, Standing } from "./dashboard/feed.js";
 import { Line } from "./dashboard/line.js";
 import { Notices } from "./dashboard/notices.js";
+import { Overdue } from "./dashboard/overdue.js";
 import { Plots } from "./dashboard/plots.js";
 import { Upstreams } from "./dashboard/slots.js";
-import { news, summary } from "./dashboard/summary.js";
+import { elsewhere, news, summary } from "./dashboard/summary.js";
 import { about, duration } from "./dashboard/words.js";
 
 const HISTORY = 10_000; // ms between two looks at the last hour …
@@ -18,6 +19,7 @@ const main = at("main");
 const ending = new Ending();
 const upstreams = new Upstreams(at("upstreams"), (request) => ending.ask(request));
 const line = new Line(at("line"), (request) => ending.ask(request));
+const overdue = new Overdue();
 const plots = new Plots(at("hour"));
 const feed = new Feed("api/events", took, stood);
 const notices = new Notices(at("notices"), feed);
@@ -29,6 +31,7 @@ let ended = false; // somebody has, since then
 
 function took(told) {
   const said = news(state, told);
+  overdue.mark(told.requests, performance.now());
   const now = new Set(told.requests.map((request) => request.id));
   ended ||= state !== null && state.requests.some((request) => !now.has(request.id));
   state = told;
@@ -64,7 +67,7 @@ function draw() {
     document.title = "Slotline";
     return;
   }
-  const { text, level } = summary(state);
+  const { text, level } = summary(state, live);
   mark(main, "data-level", live ? level : "none");
   write(at("sentence"), text.split(" · ").map(unbroken).join(" · "));
   document.title = `${live ? text : "Not connected"} · Slotline`;
@@ -74,6 +77,7 @@ function draw() {
   if (live) {
     upstreams.draw(state, now);
     line.draw(state);
+    show(at("own"), elsewhere(state).size > 0);
   }
   show(at("first"), !used);
   plots.show(used);

@@ -1,8 +1,8 @@
 // Those who wait: a table for each line, the next one first, and no more rows than one can take in.
 
 import { each, make, mark, show, write } from "../element.js";
-import { isFull, waiting } from "./summary.js";
-import { about, count, number } from "./words.js";
+import { elsewhere, isFull, named, waiting } from "./summary.js";
+import { about, count, expected, number } from "./words.js";
 
 const SHOWN = 8; // rows of a line that is not opened
 
@@ -12,7 +12,7 @@ const COLUMNS = [
   ["key", "Key", (request) => request.key ?? "–"],
   ["class", "Class", (request) => request.class],
   ["waited", "Waited", (request) => about(request.waited_ms)],
-  ["expected", "Expected in", (request) => (request.estimated_wait_ms === null ? "not known" : about(request.estimated_wait_ms))],
+  ["expected", "Expected in", (request) => expected(request) ?? "not known"],
   ["why", "Why", (request) => request.cause ?? request.why],
 ];
 
@@ -31,7 +31,7 @@ export class Line {
     const lines = grouped(state);
     each(
       this.#section,
-      lines.length > 0 ? lines : [{ name: "", requests: [], upstreams: [] }],
+      lines.length > 0 ? lines : [{ name: "", requests: [], upstreams: [], others: 0 }],
       (line) => line.name,
       (line) => this.#make(line),
       (node, line) => this.#fill(node, line, lines.length, state),
@@ -59,19 +59,19 @@ export class Line {
   }
 
   #fill(node, line, lines, state) {
-    const { requests } = line;
+    const { requests, others } = line;
     const opened = this.#opened.has(line.name) || requests.length <= SHOWN + 1;
     const shown = opened ? requests : requests.slice(0, SHOWN);
     const served = state.upstreams.filter((upstream) => line.upstreams.includes(upstream.name));
     const full = served.length > 0 && served.every(isFull);
     write(node.querySelector("h2"), lines > 1 ? `In line for ${line.upstreams.join(" or ")}` : "In line");
-    write(node.querySelector(".counts"), requests.length === 0 ? "" : `${number(requests.length)} waiting${full ? " · full" : ""}`);
+    write(node.querySelector(".counts"), `${length(requests.length, others)}${full ? " · full" : ""}`);
     mark(node, "data-full", full);
     mark(node, "aria-label", node.querySelector("h2").textContent);
     const causes = new Set(shown.map((request) => request.cause));
     const [common] = causes.size === 1 ? causes : [null];
     const cause = node.querySelector(".cause");
-    write(cause, requests.length === 0 ? "Nobody waits." : common === null ? "" : `Why: ${common}.`);
+    write(cause, requests.length === 0 ? (others === 0 ? "Nobody waits." : "") : common === null ? "" : `Why: ${common}.`);
     show(cause, cause.textContent !== "");
     const table = node.querySelector("table");
     show(table, requests.length > 0);
@@ -94,15 +94,27 @@ export class Line {
   }
 }
 
-/** The lines that somebody stands in, the longest first. */
+/** The lines that somebody stands in, at whichever gateway, the longest first. */
 function grouped(state) {
   const lines = new Map();
-  for (const request of waiting(state)) {
-    const name = request.upstreams.join(" or ");
-    if (!lines.has(name)) lines.set(name, { name, upstreams: request.upstreams, requests: [] });
-    lines.get(name).requests.push(request);
-  }
-  return [...lines.values()].sort((one, other) => other.requests.length - one.requests.length);
+  const others = elsewhere(state);
+  const known = (upstreams) => {
+    const name = named(upstreams);
+    if (!lines.has(name)) lines.set(name, { name, upstreams, requests: [], others: others.get(name) ?? 0 });
+    return lines.get(name);
+  };
+  for (const request of waiting(state)) known(request.upstreams).requests.push(request);
+  for (const { upstreams, length } of state.lines) if (length > 0) known(upstreams);
+  const size = ({ requests, others: more }) => requests.length + more;
+  return [...lines.values()].sort((one, other) => size(other) - size(one));
+}
+
+/** How many wait, and where: `own` at this gateway, `others` at others. */
+function length(own, others) {
+  if (own + others === 0) return "";
+  const where = others === 1 ? "at another gateway" : "at other gateways";
+  const part = own === 0 ? (others === 1 ? `, ${where}` : `, all ${where}`) : `, ${number(others)} of them ${where}`;
+  return `${number(own + others)} waiting${others === 0 ? "" : part}`;
 }
 
 function row(end) {

@@ -1,6 +1,6 @@
 // The whole state in one sentence, how bad it is, and what of a change is worth saying aloud.
 
-import { about, capital, count, number } from "./words.js";
+import { capital, count, expected, number } from "./words.js";
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
@@ -10,14 +10,29 @@ export const waiting = (state) =>
     .filter((request) => request.phase === "waiting")
     .sort((one, other) => (one.position ?? Infinity) - (other.position ?? Infinity));
 
+/** The name of a line: it is the same one in whatever order its upstreams are. */
+export const named = (upstreams) => [...upstreams].sort().join(" or ");
+
+/** Those who wait at other gateways with the same line, which a gateway knows only the number of: line → how many. */
+export function elsewhere(state) {
+  const own = new Map();
+  const standing = ({ upstream, position, phase }) => upstream === null && (position !== null || phase === "ending");
+  for (const { upstreams } of state.requests.filter(standing)) own.set(named(upstreams), (own.get(named(upstreams)) ?? 0) + 1);
+  const more = state.lines.map(({ upstreams, length }) => [named(upstreams), length - (own.get(named(upstreams)) ?? 0)]);
+  return new Map(more.filter(([, count]) => count > 0));
+}
+
 /** Whether nobody more may wait for this upstream. */
 export const isFull = (upstream) => upstream.queue > 0 && upstream.waiting >= upstream.queue;
 
 /** Nothing is sent to it at present. */
 export const isBroken = (upstream) => upstream.state === "down" || upstream.out_of_order_ms !== null;
 
-/** The sentence, and its level: `good` (a slot is free), `busy`, `warn`, `bad`. */
-export function summary(state) {
+/**
+ * The sentence, and its level: `good` (a slot is free), `busy`, `warn`, `bad`. `live`: the state is of now, so that what
+ * is expected can still be.
+ */
+export function summary(state, live) {
   const { upstreams } = state;
   if (upstreams.length === 0) return { text: "No upstream is configured", level: "bad" };
   const broken = upstreams.filter(isBroken);
@@ -28,7 +43,7 @@ export function summary(state) {
     ...unwell(loading, upstreams, "loading"),
     ...(broken.length + loading.length < upstreams.length ? [slots(upstreams)] : []),
     ...others(upstreams),
-    ...line(state),
+    ...line(state, live),
   ];
   return { text: start(parts.join(" · "), upstreams), level: level(state, broken) };
 }
@@ -61,16 +76,21 @@ function every(total) {
   return total === 2 ? "both slots" : `all ${number(total)} slots`;
 }
 
-function line(state) {
+function line(state, live) {
   const length = sum(state.lines.map((each) => each.length));
   if (length === 0) return ["nobody waits"];
-  const soonest = state.requests.filter((each) => each.position === 1 && each.estimated_wait_ms !== null);
+  const first = state.requests.filter((each) => each.position === 1 && each.estimated_wait_ms !== null);
+  const [soonest] = first.sort((one, other) => one.estimated_wait_ms - other.estimated_wait_ms);
   const full = state.upstreams.some(isFull);
-  const next = Math.min(...soonest.map((each) => each.estimated_wait_ms));
   return [
     `${number(length)} waiting${full ? ", and the line is full" : ""}`,
-    ...(soonest.length > 0 ? [`next in ${about(next)}`] : []),
+    ...(soonest && live ? [next(soonest)] : []),
   ];
+}
+
+function next(request) {
+  if (request.overdue) return "next takes longer than expected";
+  return `next ${request.estimated_wait_ms < 1000 ? "" : "in "}${expected(request)}`;
 }
 
 function level(state, broken) {

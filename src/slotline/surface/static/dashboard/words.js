@@ -17,6 +17,13 @@ export function duration(ms) {
 /** The same for what changes each second: without tenths. */
 export const about = (ms) => (ms < 9950 ? `${Math.floor(Math.max(0, ms) / 1000)} s` : duration(ms));
 
+/** When somebody who waits has a slot; null: not known. `overdue`: that it is to be at once was said a while ago. */
+export function expected({ estimated_wait_ms: ms, overdue }) {
+  if (ms === null) return null;
+  if (overdue) return "longer than expected";
+  return ms < 1000 ? "any moment" : about(ms);
+}
+
 /** 1 slot, 2 slots. */
 export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
 
