@@ -6,8 +6,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
-# Test files run beside each other: many tests wait for real clocks.
-WORKERS ?= 2
+# Test files run beside each other, more of them than cores: many tests wait for real clocks.
+WORKERS ?= 3
 VENV := .venv
 PY := $(VENV)/bin/python
 RUN = $(PY)
@@ -18,8 +18,8 @@ CLIENTS := tests/clients
 CLIENT_ENVS := $(patsubst $(CLIENTS)/%.txt,.run/clients/%/.stamp,$(wildcard $(CLIENTS)/*/*.txt)) \
 	$(patsubst %/package.json,%/node_modules/.stamp,$(wildcard $(CLIENTS)/*/package.json))
 
-# Programs that tests start: a browser, a Redis, and the server that reads the metrics.
-TOOLS := chromium redis-server prometheus tmux
+# Programs that tests start: a browser, a Redis, the server that reads the metrics, a model checker.
+TOOLS := chromium redis-server prometheus tmux spin
 
 # One line per step, so that nobody looks at a silent terminal. pip and npm draw their own bars on a terminal, and print
 # only errors in a pipe.
@@ -60,9 +60,9 @@ coverage:  ## the same tests, and what of the code they reach; a third slower
 	$(VENV)/bin/coverage combine --quiet && $(VENV)/bin/coverage report; exit $$status
 
 .PHONY: chaos
-chaos: setup  ## minutes of gateways that die, hang and are cut off, and a checker of what came of it
+chaos: setup  ## minutes of gateways that die, hang and are cut off, checked afterwards; the whole model; ARGS="-k 4"
 	$(call say,chaos)
-	@$(PY) -m pytest tests/chaos -m chaos -s $(ARGS)
+	@$(PY) -m pytest tests/chaos tests/models -m chaos -s $(ARGS)
 
 .PHONY: test-clients
 test-clients: setup $(CLIENT_ENVS)  ## many more clients against the gateway (2 GB of them), and docs/clients.md anew
