@@ -6,8 +6,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
-# Test files run beside each other, more of them than cores: many tests wait for real clocks.
-WORKERS ?= 3
+# Test files run beside each other: many tests wait for real clocks.
+WORKERS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 RUN = $(PY)
@@ -49,7 +49,7 @@ run: $(VENV)/run.stamp  ## set up everything and start the gateway with the embe
 .PHONY: test
 test: setup lint  ## set up everything that the tests need, check the code, run all tests; ARGS="-k line"
 	$(call say,tests)
-	@$(RUN) -m pytest -n $(WORKERS) --dist loadfile $(ARGS) || { status=$$?; [ $$status = 1 ] || exit $$status; \
+	@$(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS) || { status=$$?; [ $$status = 1 ] || exit $$status; \
 	echo '── what failed, once more and alone: many tests bound real waits, and a busy machine can miss one'; \
 	$(RUN) -m pytest --last-failed --last-failed-no-failures none $(ARGS); }
 
