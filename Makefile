@@ -54,7 +54,7 @@ test: setup lint  ## set up everything that the tests need, check the code, run 
 	$(RUN) -m pytest --last-failed --last-failed-no-failures none $(ARGS); }
 
 .PHONY: coverage
-coverage:  ## the same tests, and what of the code they reach; a third slower
+coverage:  ## the same tests, and what of the code they reach; slower
 	@$(VENV)/bin/coverage erase
 	@status=0; $(MAKE) --no-print-directory test RUN='$(VENV)/bin/coverage run' || status=$$?; \
 	$(VENV)/bin/coverage combine --quiet && $(VENV)/bin/coverage report; exit $$status
